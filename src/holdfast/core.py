@@ -1,0 +1,155 @@
+"""A store's one engine behind both faces: opened once, used from anywhere, closed once.
+
+Nothing here belongs to an event loop. An asyncio caller hands its operation over and waits for a
+future of its own loop; the store's threads only ever tell that loop that there is an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from holdfast.engine import Backend, Work
+from holdfast.errors import ReadOnlyStore, StoreClosed
+from holdfast.operations.levers import AutoCollector
+from holdfast.settings import Settings
+from holdfast.transaction import Mode
+
+T = TypeVar("T")
+
+_WRITING = (Mode.WRITE, Mode.AUTOCOMMIT)
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603  (the process itself is what has changed)
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+class Core:
+    """The backend, opened by whoever comes first."""
+
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self.backend = backend
+        self.settings = settings
+        self.collector = AutoCollector(self.run, settings)
+        self._born = _forks
+        self._opening = threading.Lock()
+        self._opened = False
+        self._closed = False
+        # Opening and levers take long: neither may hold up a caller's loop.
+        self._helpers = ThreadPoolExecutor(4, thread_name_prefix="holdfast-helper")
+
+    # --- life ------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the database unless it is open; a failed opening may be tried again."""
+        self._check_alive()
+        if self._opened:
+            return
+        with self._opening:
+            self._check_alive()
+            if not self._opened:
+                self.backend.open()
+                self._opened = True
+
+    def close(self) -> None:
+        """Let accepted writes finish and let go of the database; again does nothing."""
+        if self._born != _forks:
+            return
+        with self._opening:
+            if self._closed:
+                return
+            self._closed = True
+            if self._opened:
+                self.backend.close()
+            self._helpers.shutdown(wait=False)
+
+    def _check_alive(self) -> None:
+        if self._born != _forks:
+            raise StoreClosed("forked")
+        if self._closed:
+            raise StoreClosed("closed")
+
+    def _admit(self, work: Work[Any]) -> None:
+        self.open()
+        if work.mode in _WRITING and self.read_only:
+            raise ReadOnlyStore(work.name)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused, by setting or because the schema is newer."""
+        return self.settings.read_only or bool(getattr(self.backend, "read_only", False))
+
+    # --- work ------------------------------------------------------------------------
+
+    def run(self, work: Work[T]) -> T:
+        """Finish an operation for a blocking caller."""
+        self._admit(work)
+        return self.backend.run(work)
+
+    async def wait(self, work: Work[T]) -> T:
+        """Finish an operation for an asyncio caller, of whichever loop."""
+        self._check_alive()
+        if not self._opened:
+            await self.aside(self.open)
+        self._admit(work)
+        if self.backend.runs_inline(work.mode):
+            return self.backend.run(work)
+        return await settled(self.backend.submit(work), self.settings.wait_ms)
+
+    async def aside(self, task: Callable[[], T]) -> T:
+        """Run something long on a thread of the store."""
+        self._check_alive()
+        return await settled(self._helpers.submit(task), self.settings.wait_ms)
+
+
+async def settled(future: Future[T], wait_ms: int) -> T:
+    """The outcome of handed-over work; a cancelled caller is told once it is known (EXT-15)."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[None] = loop.create_future()
+    future.add_done_callback(lambda _: _tell(loop, answered))
+    try:
+        await asyncio.shield(answered)
+    except asyncio.CancelledError as cancelled:
+        if future.cancel():
+            raise
+        await _outlast(answered, wait_ms)
+        if future.done() and (error := future.exception()) is not None:
+            raise cancelled from error
+        raise
+    return future.result()
+
+
+async def _outlast(answered: asyncio.Future[None], wait_ms: int) -> None:
+    """Wait on, whoever cancels again, for as long as a write may take."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + wait_ms / 1000
+    while not answered.done() and (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.wait_for(asyncio.shield(answered), left)
+        except asyncio.CancelledError:
+            continue
+        except TimeoutError:
+            return
+
+
+def _tell(loop: asyncio.AbstractEventLoop, answered: asyncio.Future[None]) -> None:
+    try:
+        loop.call_soon_threadsafe(_wake, answered)
+    except RuntimeError:
+        pass  # The loop was closed meanwhile: nobody is left to be told.
+
+
+def _wake(answered: asyncio.Future[None]) -> None:
+    if not answered.done():
+        answered.set_result(None)

@@ -1,0 +1,64 @@
+"""What a backend offers the face: run whole operations, on threads that are the store's own.
+
+Nothing here belongs to a caller's event loop. An operation is wrapped as `Work`, handed to the
+backend once, and settled once, through a `concurrent.futures.Future`:
+
+* `run` finishes it for a blocking caller, on its own thread where the backend can do that;
+* `submit` hands it to the store's threads and returns at once, for asyncio callers.
+
+A future that has not started yet can be cancelled, and then nothing was written; one that has
+started cannot, and its caller has to wait for the outcome (EXT-15). `Future.cancel` and
+`Future.set_running_or_notify_cancel` are exactly that distinction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Generic, Protocol, TypeVar
+
+from holdfast.model.values import Durability
+from holdfast.settings import Settings
+from holdfast.transaction import Mode, Transaction
+
+T = TypeVar("T")
+
+
+class Work(Generic[T]):
+    """One operation with its arguments: may be run again after a rollback."""
+
+    __slots__ = ("mode", "name", "start")
+
+    def __init__(
+        self, name: str, mode: Mode, start: Callable[[Transaction], Coroutine[Any, Any, T]]
+    ) -> None:
+        self.name = name
+        self.mode = mode
+        self.start = start
+
+
+class Backend(Protocol):
+    """A database with its connections and threads."""
+
+    settings: Settings
+    tier: Durability
+
+    def open(self) -> None:
+        """Connect, check the version, migrate. Called once, by whoever comes first."""
+        ...
+
+    def run(self, work: Work[T]) -> T:
+        """Finish an operation for a blocking caller."""
+        ...
+
+    def submit(self, work: Work[T]) -> Future[T]:
+        """Hand an operation to the store's threads."""
+        ...
+
+    def runs_inline(self, mode: Mode) -> bool:
+        """Whether `run` is quick enough for an event loop to call it directly."""
+        ...
+
+    def close(self) -> None:
+        """Let accepted writes finish, then stop every thread and connection."""
+        ...

@@ -1,0 +1,287 @@
+"""From operations to methods: each is listed once and has both colours, fully typed.
+
+An area is a class with one line per operation. Its colour, blocking or asyncio, is a type
+parameter of the instance, and so is its addressing: `store.sessions` takes a session id first
+where no other argument carries one, the bound view `store.session(id)` never does. The
+descriptors below turn these two choices into the right signature, for the reader's type checker
+as for the interpreter; nothing is generated.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from functools import update_wrapper
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+
+from holdfast.core import Core
+from holdfast.engine import Work
+from holdfast.operations.address import Address
+from holdfast.operations.levers import Run
+from holdfast.settings import Settings
+from holdfast.transaction import Done, Steps, Transaction, mode_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
+C = TypeVar("C", bound="Colour")
+A = TypeVar("A", bound="Addressing")
+
+#: Checks an operation's arguments; raises, or says what to run.
+Begin = Callable[[], "Work[Any] | Done"]
+
+
+class Colour:
+    """How a caller waits."""
+
+
+class Blocking(Colour):
+    """On its thread."""
+
+
+class Aio(Colour):
+    """In its event loop."""
+
+
+class Addressing:
+    """How a session is named."""
+
+
+class ById(Addressing):
+    """By its id, in every call."""
+
+
+class Bound(Addressing):
+    """Once, by making the view."""
+
+
+class Area(Generic[C]):
+    """A group of operations on a store, in one colour."""
+
+    def __init__(self, core: Core, *, aio: bool) -> None:
+        self._core = core
+        self._aio = aio
+
+    def _finish(self, begin: Begin, at: Address | None = None) -> Any:
+        """Check the arguments, then run; an asyncio caller meets every error when it awaits."""
+        return self._await(begin, at) if self._aio else self._block(begin, at)
+
+    def _block(self, begin: Begin, at: Address | None) -> Any:
+        work = begin()
+        result = work.value if isinstance(work, Done) else self._core.run(work)
+        if at is not None:
+            at.settle()
+        return result
+
+    async def _await(self, begin: Begin, at: Address | None) -> Any:
+        work = begin()
+        result = work.value if isinstance(work, Done) else await self._core.wait(work)
+        if at is not None:
+            at.settle()
+        return result
+
+
+class SessionArea(Area[C], Generic[C, A]):
+    """Operations on sessions, addressed by id or through a bound view."""
+
+    def __init__(self, core: Core, *, aio: bool, at: Address | None = None) -> None:
+        super().__init__(core, aio=aio)
+        self._at = at
+
+    @property
+    def _address(self) -> Address:
+        assert self._at is not None, "only a bound area has an address"
+        return self._at
+
+
+class Descriptor:
+    """What `help` shows: the operation's own documentation and signature."""
+
+    def __init__(self, operation: Callable[..., Any], hidden: int) -> None:
+        update_wrapper(self, operation, updated=())  # type: ignore[arg-type]
+        parameters = list(inspect.signature(operation).parameters.values())[hidden:]
+        self.__signature__ = inspect.Signature(parameters)
+        self._operation = operation
+        self._name: str = operation.__name__
+
+    def _work(self, core: Core, *args: Any, **kwargs: Any) -> Work[Any] | Done:
+        steps: Steps[Any] = self._operation(core.settings, *args, **kwargs)
+        if isinstance(steps, Done):
+            return steps
+        mode = mode_of(self._operation)
+
+        async def start(tx: Transaction) -> Any:
+            result = await steps(tx)
+            self._on_success(tx, core, result)
+            return result
+
+        return Work(self._name, mode, start)
+
+    def _on_success(self, tx: Transaction, core: Core, result: Any) -> None:
+        """Hook for operations whose success is noticed elsewhere."""
+
+
+class operation(Descriptor, Generic[P, T]):  # noqa: N801  (reads as a declaration)
+    """An operation on the store as a whole."""
+
+    def __init__(self, function: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
+        super().__init__(function, hidden=1)
+
+    @overload
+    def __get__(self, area: None, owner: type) -> operation[P, T]: ...
+    @overload
+    def __get__(self, area: Area[Blocking], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, area: Area[Aio], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, area: Area[Any] | None, owner: type) -> Any:
+        if area is None:
+            return self
+        core = area._core
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return area._finish(lambda: self._work(core, *args, **kwargs))
+
+        return method
+
+
+class on_session(Descriptor, Generic[P, T]):  # noqa: N801
+    """An operation on one session, named by id unless the area is bound."""
+
+    def __init__(self, function: Callable[Concatenate[Settings, Address, P], Steps[T]]) -> None:
+        super().__init__(function, hidden=2)
+
+    @overload
+    def __get__(self, area: None, owner: type) -> on_session[P, T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Blocking, ById], owner: type
+    ) -> Callable[Concatenate[str, P], T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Aio, ById], owner: type
+    ) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, area: SessionArea[Blocking, Bound], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Aio, Bound], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
+        if area is None:
+            return self
+        core, bound = area._core, area._at
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
+            return area._finish(lambda: self._work(core, at, *rest, **kwargs), at)
+
+        return method
+
+
+class _Carrier(Protocol):
+    """A record that says which session it is of."""
+
+    @property
+    def session_id(self) -> str: ...
+
+
+R = TypeVar("R", bound=_Carrier)
+
+
+class carried(Descriptor, Generic[R, P, T]):  # noqa: N801
+    """An operation whose first argument says which session it is about."""
+
+    def __init__(self, function: Callable[Concatenate[Settings, Address, R, P], Steps[T]]) -> None:
+        super().__init__(function, hidden=2)
+
+    @overload
+    def __get__(self, area: None, owner: type) -> carried[R, P, T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Blocking, Any], owner: type
+    ) -> Callable[Concatenate[R, P], T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Aio, Any], owner: type
+    ) -> Callable[Concatenate[R, P], Coroutine[Any, Any, T]]: ...
+    def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
+        if area is None:
+            return self
+        core, bound = area._core, area._at
+
+        def method(record: R, *args: P.args, **kwargs: P.kwargs) -> Any:
+            at = bound if bound is not None else Address(record.session_id)
+            return area._finish(lambda: self._work(core, at, record, *args, **kwargs), at)
+
+        return method
+
+
+class committing(carried[R, P, T]):  # noqa: N801
+    """A commit, which may be followed by an automatic collection (GCX-7)."""
+
+    def _on_success(self, tx: Transaction, core: Core, result: Any) -> None:
+        if not result.replayed and core.collector.wants(result.head_revision):
+            tx.after_commit(core.collector.collect)
+
+
+class lever(Descriptor, Generic[P, T]):  # noqa: N801
+    """A lever on the whole store: a row of transactions, one call."""
+
+    def __init__(self, function: Callable[Concatenate[Run, Settings, P], T]) -> None:
+        super().__init__(function, hidden=2)
+
+    @overload
+    def __get__(self, area: None, owner: type) -> lever[P, T]: ...
+    @overload
+    def __get__(self, area: Area[Blocking], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, area: Area[Aio], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, area: Area[Any] | None, owner: type) -> Any:
+        if area is None:
+            return self
+        core = area._core
+
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            def pull() -> Any:
+                return self._operation(core.run, core.settings, *args, **kwargs)
+
+            return core.aside(pull) if area._aio else pull()
+
+        return method
+
+
+class session_lever(Descriptor, Generic[P, T]):  # noqa: N801
+    """A lever on one session."""
+
+    def __init__(self, function: Callable[Concatenate[Run, Settings, Address, P], T]) -> None:
+        super().__init__(function, hidden=3)
+
+    @overload
+    def __get__(self, area: None, owner: type) -> session_lever[P, T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Blocking, ById], owner: type
+    ) -> Callable[Concatenate[str, P], T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Aio, ById], owner: type
+    ) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]: ...
+    @overload
+    def __get__(self, area: SessionArea[Blocking, Bound], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, area: SessionArea[Aio, Bound], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
+        if area is None:
+            return self
+        core, bound = area._core, area._at
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
+
+            def pull() -> Any:
+                return self._operation(core.run, core.settings, at, *rest, **kwargs)
+
+            return core.aside(pull) if area._aio else pull()
+
+        return method

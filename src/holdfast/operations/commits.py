@@ -1,0 +1,275 @@
+"""The commit: the only way a session's settled state changes (COM-1 to COM-14).
+
+Trip one locks the section and reads all that is judged; then the rules judge, in COM-1's order;
+trip two writes all and commits. On PostgreSQL a light commit is tried first as one statement
+that does the same for the plain case and declines every other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import MissingBlob, RuntimeTurnCommitConflict, SessionBusy
+from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult
+from holdfast.model.graph import Append, Node, ReplaceFull, Splice, Unchanged
+from holdfast.operations import forks, records
+from holdfast.operations.address import Address
+from holdfast.operations.writing import Change, head_calls
+from holdfast.rules import commits, graph, heads, leases, stamps
+from holdfast.rules.commits import Prepared
+from holdfast.rules.graph import Known, Plan, Position, Segment
+from holdfast.settings import Settings
+from holdfast.transaction import Call, Row, Steps, Transaction, call, write
+
+MAX_REMOVED = 1_000
+
+
+@write
+def commit(env: Settings, at: Address, commit: RuntimeCommit) -> Steps[RuntimeCommitResult]:
+    """Settle a change under a live lease: all of it, or none."""
+    return _steps(env, at, commit, momentary=False)
+
+
+@write
+def commit_with_fresh_lease(
+    env: Settings, at: Address, commit: RuntimeCommit
+) -> Steps[RuntimeCommitResult]:
+    """Settle a change for a caller that owns no lease; refused while anybody holds one."""
+    return _steps(env, at, commit, momentary=True)
+
+
+def _steps(
+    env: Settings, at: Address, commit: RuntimeCommit, *, momentary: bool
+) -> Steps[RuntimeCommitResult]:
+    prepared = commits.prepare(commit, env, momentary=momentary)
+    at.check_same(commit.session_id)
+
+    async def steps(tx: Transaction) -> RuntimeCommitResult:
+        return await _commit(tx, at, prepared, momentary=momentary)
+
+    return steps
+
+
+async def _commit(
+    tx: Transaction, at: Address, prepared: Prepared, *, momentary: bool
+) -> RuntimeCommitResult:
+    if _starts_elsewhere(prepared):
+        await forks.begin_at(tx, at, prepared.commit)
+    found = await _enter(tx, at, prepared)
+    replay = _replayed_turn(prepared, found)
+    if replay is not None:
+        return await _honour_release(tx, at, prepared, replay)
+    plan = None
+    if _may_be_known(prepared):
+        plan = _plan(prepared, found)
+        if plan.replayed:
+            return await _honour_release(tx, at, prepared, _as_before(found.head))
+    _judge_lease(prepared, found, momentary=momentary)
+    commit = prepared.commit
+    heads.must_match(commit.session_id, commit.expected_head_revision, found.head)
+    plan = plan or _plan(prepared, found)
+    _judge_refs(prepared, found)
+    change = Change(prepared, found.head, plan, found.removed, momentary=momentary)
+    await tx.conclude(*head_calls(change))
+    return change.result(_removed_nodes(found, plan))
+
+
+def _starts_elsewhere(prepared: Prepared) -> bool:
+    create = prepared.commit.create
+    return create is not None and create.start_at is not None
+
+
+# --- trip one ----------------------------------------------------------------------------
+
+
+class _Found:
+    """What the section's reads brought, by statement."""
+
+    def __init__(self, head: Mapping[str, Any], rows: Mapping[str, list[Row]]) -> None:
+        self.head = head
+        self.rows = rows
+        self.known = {row["node_id"]: _known(row) for row in rows.get("known_nodes", ())}
+        self.branch_ids = [row["id"] for row in rows.get("reserve_branches", ())]
+        self.removed = (rows.get("removed_totals") or [None])[0]
+
+
+async def _enter(tx: Transaction, at: Address, prepared: Prepared) -> _Found:
+    calls = _reads(at, prepared)
+    answers = await tx.trip(*calls)
+    rows = {each.name: answer for each, answer in zip(calls, answers, strict=True)}
+    entered = rows["enter_section"]
+    head = at.must_have_met(entered[0] if entered else None)
+    return _Found(head, rows)
+
+
+def _reads(at: Address, prepared: Prepared) -> list[Call]:
+    session_id = at.session_id
+    calls = [call("enter_section", session_id=session_id, create=at.may_create)]
+    stamp = prepared.commit.turn_commit
+    if stamp is not None:
+        calls.append(call("read_stamp", session_id=session_id, turn_id=stamp.turn_id))
+    delta = prepared.commit.graph
+    if isinstance(delta, Splice):
+        calls += _splice_reads(session_id, delta.keep)
+    if prepared.node_ids:
+        calls.append(call("known_nodes", session_id=session_id, node_ids=prepared.node_ids))
+    if prepared.branch_count:
+        calls.append(call("reserve_branches", count=prepared.branch_count))
+    if prepared.checkpoint or prepared.frames:
+        calls.append(call("share_blob_guard"))
+        calls.append(call("present_blobs", refs=_carried(prepared)))
+    return calls
+
+
+def _splice_reads(session_id: str, keep: int) -> list[Call]:
+    path = {"session_id": session_id, "keep": keep, "last": None}
+    return [
+        call("path_segments", **path),
+        call("removed_totals", **path),
+        call("removed_nodes", limit=MAX_REMOVED, **path),
+    ]
+
+
+def _carried(prepared: Prepared) -> list[str]:
+    carried = prepared.checkpoint.carried.values() if prepared.checkpoint else ()
+    framed = prepared.frames.refs.values() if prepared.frames else ()
+    return sorted({*carried, *framed})
+
+
+def _known(row: Mapping[str, Any]) -> Known:
+    identity = (row["kind"], row["tag"], row["body"], row["caused_by"], row["agent_frame_id"])
+    return Known(
+        node_id=row["node_id"],
+        branch=row["branch"],
+        ordinal=row["ordinal"],
+        sequence=row["sequence"],
+        state=row["state"],
+        extendable=bool(row["extendable"]),
+        parent_id=row["parent_id"],
+        identity=identity if row["compared"] else None,
+        user_text=row["user_text"],
+    )
+
+
+# --- judgement ---------------------------------------------------------------------------
+
+
+def _replayed_turn(prepared: Prepared, found: _Found) -> RuntimeCommitResult | None:
+    """COM-5 and COM-6: the same turn again is its first result; other content is refused."""
+    rows = found.rows.get("read_stamp")
+    if not rows:
+        return None
+    (row,) = rows
+    attempted = str(prepared.hash)
+    if row["hash"] != attempted:
+        raise RuntimeTurnCommitConflict(
+            prepared.commit.session_id, row["turn_id"], row["hash"], attempted
+        )
+    return msgspec.structs.replace(stamps.decode_result(row["result"], row["turn_id"]), replayed=True)
+
+
+def _may_be_known(prepared: Prepared) -> bool:
+    """Whether EXT-5's replay is possible at all."""
+    return isinstance(prepared.commit.graph, Append) and prepared.carries_only_nodes
+
+
+def _judge_lease(prepared: Prepared, found: _Found, *, momentary: bool) -> None:
+    session_id, head = prepared.commit.session_id, found.head
+    if momentary:
+        holder = leases.holder(session_id, head, head["now_ms"])
+        if holder is not None and holder.live:
+            raise SessionBusy(session_id, holder)
+        return
+    lease = prepared.commit.session_execution_lease
+    lost = leases.why_lost(lease, head, head["now_ms"], session_id=session_id)
+    if lost is not None:
+        raise lost
+
+
+def _judge_refs(prepared: Prepared, found: _Found) -> None:
+    """CHK-3: what is carried must be stored."""
+    present = {row["ref"] for row in found.rows.get("present_blobs", ())}
+    own = {blob.ref for blob in prepared.checkpoint.stored} if prepared.checkpoint else set()
+    wanted: list[tuple[str, str]] = []
+    if prepared.checkpoint:
+        wanted += prepared.checkpoint.carried.items()
+    if prepared.frames:
+        wanted += [("execution_state", ref) for ref in prepared.frames.refs.values()]
+    for role, ref in wanted:
+        if ref not in present and ref not in own:
+            raise MissingBlob(ref, role, prepared.commit.session_id)
+
+
+def _plan(prepared: Prepared, found: _Found) -> Plan:
+    session_id, delta = prepared.commit.session_id, prepared.commit.graph
+    head = Position(found.head["branch"], found.head["length"], found.head["leaf_id"])
+    if isinstance(delta, Unchanged):
+        return graph.plan_unchanged(session_id, delta, head, found.known)
+    drafts, branch_ids = prepared.drafts, found.branch_ids
+    if isinstance(delta, Append):
+        return graph.plan_append(session_id, delta, drafts, head, found.known, branch_ids)
+    if isinstance(delta, ReplaceFull):
+        return graph.plan_replace(session_id, delta, drafts, branch_ids)
+    rows = found.rows["path_segments"]
+    return graph.plan_splice(
+        session_id,
+        delta,
+        drafts,
+        [_segment(row) for row in rows],
+        rows[0]["cut"] if rows else 0,
+        rows[0]["kept_leaf_id"] if rows else None,
+        head,
+        found.known,
+        branch_ids,
+    )
+
+
+def _segment(row: Mapping[str, Any]) -> Segment:
+    return Segment(
+        branch=row["branch"],
+        base=row["base"],
+        upto=row["upto"],
+        owned=bool(row["owned"]),
+        shared_upto=row["shared_upto"],
+        other_base=row["other_base"],
+        beyond=bool(row["beyond"]),
+    )
+
+
+# --- answers -----------------------------------------------------------------------------
+
+
+def _as_before(head: Mapping[str, Any]) -> RuntimeCommitResult:
+    return RuntimeCommitResult(
+        head_revision=head["head_revision"], checkpoint_ref=head["checkpoint_ref"], replayed=True
+    )
+
+
+async def _honour_release(
+    tx: Transaction, at: Address, prepared: Prepared, result: RuntimeCommitResult
+) -> RuntimeCommitResult:
+    """A replay writes nothing, but gives back the lease it still holds (COM-5)."""
+    lease = prepared.commit.session_execution_lease
+    if prepared.commit.release_session_execution_lease and lease is not None:
+        await tx.conclude(
+            call(
+                "release_lease",
+                session_id=at.session_id,
+                bound_key=at.key,
+                token=lease.token,
+                generation=lease.generation,
+                owner_id=lease.owner.owner_id,
+                incarnation_id=lease.owner.incarnation_id,
+            )
+        )
+    return result
+
+
+def _removed_nodes(found: _Found, plan: Plan) -> list[Node]:
+    if not plan.deleted and not plan.hidden:
+        return []
+    session_id = found.head["id"]
+    return [records.node(row, session_id) for row in found.rows["removed_nodes"]]

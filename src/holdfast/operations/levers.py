@@ -1,0 +1,219 @@
+"""Levers: work a host asks for, in bounded transactions (GEN-20, sections 8 and 15).
+
+A lever is not one operation but a row of them, each all-or-nothing, so an interrupted lever has
+done what it did and a repeated one goes on. It runs on one of the store's threads, or on a
+blocking caller's, and is handed `run`, which finishes one operation.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
+
+from holdfast.engine import Work
+from holdfast.errors import GcAborted
+from holdfast.model.checkpoints import GcReport, VacuumReport
+from holdfast.operations.address import Address
+from holdfast.rules import checks
+from holdfast.settings import Settings
+from holdfast.transaction import Mode, Row, Transaction, call
+
+T = TypeVar("T")
+BATCH = 1_000
+
+log = logging.getLogger("holdfast")
+
+
+class Run(Protocol):
+    """Finishes one operation."""
+
+    def __call__(self, work: Work[T]) -> T: ...
+
+
+def _batch(run: Run, name: str, *, guard: bool = False, **params: Any) -> list[Row]:
+    """One statement in a transaction of its own; behind the blob guard where asked for."""
+
+    async def steps(tx: Transaction) -> list[Row]:
+        guards = [call("take_blob_guard")] if guard else []
+        return (await tx.conclude(*guards, call(name, **params)))[-1]
+
+    return run(Work(name, Mode.WRITE, steps))
+
+
+def _look(run: Run, name: str, **params: Any) -> list[Row]:
+    async def steps(tx: Transaction) -> list[Row]:
+        return (await tx.conclude(call(name, **params)))[0]
+
+    return run(Work(name, Mode.READ, steps))
+
+
+def _until_done(run: Run, name: str, **params: Any) -> int:
+    """Repeats a batch until it finds nothing more; how many rows it met."""
+    total = 0
+    while rows := _batch(run, name, **params):
+        total += len(rows)
+    return total
+
+
+# --- collection --------------------------------------------------------------------------
+
+
+def collect_garbage(
+    run: Run, env: Settings, grace_ms: int = 0, limit: int = BATCH
+) -> GcReport:
+    """Delete every blob that no head, frame or artifact refers to and that is old enough."""
+    checks.duration(grace_ms, "grace_ms")
+    window = _window(limit)
+    for damaged in _look(run, "damaged_root"):
+        raise GcAborted(damaged["ref"], f"codec {damaged['codec']}, {damaged['found']} bytes")
+    retained = deleted = freed = after = 0
+    while True:
+        (row,) = _look(run, "blob_window", after=after, limit=window)
+        if row["upto"] is None:
+            break
+        gone = _batch(
+            run, "collect_blobs", guard=True, after=after, upto=row["upto"], grace_ms=grace_ms
+        )
+        retained += int(row["retained"])
+        deleted += len(gone)
+        freed += sum(blob["stored_len"] for blob in gone)
+        after = row["upto"]
+    (roots,) = _look(run, "count_roots")
+    return GcReport(
+        root_count=roots["roots"],
+        retained_blob_count=retained,
+        deleted_blob_count=deleted,
+        freed_bytes=freed,
+        missing_root_count=roots["missing"],
+    )
+
+
+def _window(limit: int) -> int:
+    return max(checks.limit(limit), 1)
+
+
+class AutoCollector:
+    """Collects after every n-th revision of any session, one run at a time (GCX-7)."""
+
+    def __init__(self, run: Run, env: Settings) -> None:
+        self._run = run
+        self._env = env
+        self._busy = threading.Lock()
+        #: For tests and for whoever watches the store: runs that ended, and that failed.
+        self.runs = 0
+        self.failures = 0
+
+    def wants(self, revision: int) -> bool:
+        """Whether a commit that made this revision is due to be followed by a collection."""
+        every = self._env.gc_every_commits
+        return bool(every) and revision % int(every or 1) == 0
+
+    def collect(self) -> None:
+        """Collect unless a collection is under way; never raises."""
+        if not self._busy.acquire(blocking=False):
+            return
+        try:
+            collect_garbage(self._run, self._env)
+            self.runs += 1
+        except Exception:
+            self.failures += 1
+            log.exception("automatic collection failed; commits go on")
+        finally:
+            self._busy.release()
+
+
+# --- vacuum and retention ----------------------------------------------------------------
+
+
+def vacuum_session(run: Run, env: Settings, at: Address, limit: int = BATCH) -> VacuumReport:
+    """Remove the session's tombstoned nodes for good."""
+    _must_be_there(run, at)
+    return VacuumReport(removed_node_count=_vacuum(run, at.session_id, _window(limit)))
+
+
+def vacuum(run: Run, env: Settings, limit: int = BATCH) -> VacuumReport:
+    """Vacuum every session, and remove what deleted sessions and replaced graphs left behind."""
+    size = _window(limit)
+    removed = sum(_vacuum(run, session_id, size) for session_id in _sessions(run))
+    unreachable = sum(_remove(run, key, size) for key in _removals(run))
+    unreachable += _trim(run, size)
+    return VacuumReport(removed_node_count=removed, removed_unreachable_count=unreachable)
+
+
+def _vacuum(run: Run, session_id: str, limit: int) -> int:
+    removed = _until_done(run, "vacuum_hidden", session_id=session_id, gone=0, limit=limit)
+    # Nodes hidden long ago whose last other reader has let go of them since.
+    _until_done(run, "vacuum_hidden", session_id=session_id, gone=1, limit=limit)
+    return removed
+
+
+def _must_be_there(run: Run, at: Address) -> None:
+    rows = _look(run, "read_lease", session_id=at.session_id)
+    at.met(rows[0] if rows else None)
+
+
+def _sessions(run: Run) -> Iterator[str]:
+    after = ""
+    while rows := _look(run, "sessions_after", after=after, limit=BATCH):
+        yield from (row["id"] for row in rows)
+        after = rows[-1]["id"]
+
+
+def _removals(run: Run) -> Iterator[int]:
+    while rows := _look(run, "next_removal"):
+        yield rows[0]["session"]
+
+
+def _remove(run: Run, session: int, limit: int) -> int:
+    removed = _until_done(run, "remove_rows", session=session, limit=limit)
+    _batch(run, "finish_removal", session=session)
+    return removed
+
+
+def _trim(run: Run, limit: int) -> int:
+    """Nodes of detached branches behind what others inherited, and branches without any."""
+    removed = after = 0
+    while rows := _look(run, "detached_branches", after=after, limit=BATCH):
+        branches = [row["id"] for row in rows]
+        removed += _until_done(run, "trim_branches", branches=branches, limit=limit)
+        _batch(run, "drop_branches", branches=branches)
+        after = branches[-1]
+    return removed
+
+
+def prune_session_turns(
+    run: Run,
+    env: Settings,
+    at: Address,
+    older_than_ms: int,
+    keep_latest: int = 1,
+    limit: int = BATCH,
+) -> int:
+    """Drop the session's turn stamps from before an instant; the newest always stay."""
+    _must_be_there(run, at)
+    return _prune(run, at.session_id, _pruning(older_than_ms, keep_latest, limit))
+
+
+def prune_turn_commits(
+    run: Run, env: Settings, older_than_ms: int, keep_latest: int = 1, limit: int = BATCH
+) -> int:
+    """As for one session, over all of them."""
+    window = _pruning(older_than_ms, keep_latest, limit)
+    return sum(_prune(run, session_id, window) for session_id in _sessions(run))
+
+
+def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]:
+    return {
+        "older_than_ms": checks.instant(older_than_ms, "older_than_ms"),
+        "keep_latest": max(checks.count(keep_latest, "keep_latest"), 1),
+        "limit": _window(limit),
+    }
+
+
+def _prune(run: Run, session_id: str, window: dict[str, int]) -> int:
+    return _until_done(run, "prune_turn_commits", session_id=session_id, **window)
+
+
+Lever = Callable[..., Any]

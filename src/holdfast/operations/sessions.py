@@ -1,0 +1,208 @@
+"""Sessions as such: metadata, labels, deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from holdfast.errors import InvalidArgument, SessionBusy
+from holdfast.model.commits import Expectation
+from holdfast.model.sessions import (
+    DeletionReport,
+    Relation,
+    Root,
+    SessionCreate,
+    SessionListing,
+    SessionMeta,
+)
+from holdfast.model.values import ANY
+from holdfast.operations import records
+from holdfast.operations.address import Address
+from holdfast.rules import checks, heads, leases, scopes
+from holdfast.settings import Settings
+from holdfast.transaction import Steps, Transaction, call, small_read, write
+
+MAX_FAMILY = 10_000
+
+
+def new_meta(create: SessionCreate) -> dict[str, Any]:
+    """The columns of a new session's metadata, checked."""
+    name = create.session_id if create.session_name is None else create.session_name
+    return _described(create) | {
+        "session_name": checks.text(name, "session_name"),
+        "created_at_ms": _optional_instant(create.created_at_ms, "created_at_ms"),
+        "activity_us": None,
+    }
+
+
+def _described(record: SessionCreate | SessionMeta) -> dict[str, Any]:
+    labels = scopes.check_labels(record.labels)
+    cwd = record.cwd
+    return {
+        "session_id": checks.identifier(record.session_id, "session_id"),
+        "model": checks.text(record.model, "model"),
+        "cwd": None if cwd is None else checks.text(cwd, "cwd"),
+        **_related(record.relation),
+        "scope": scopes.encode_scope(record.scope),
+        "label_names": list(labels),
+        "label_values": list(labels.values()),
+    }
+
+
+def _related(relation: Relation) -> dict[str, Any]:
+    parent = relation.parent_session_id
+    if not isinstance(relation, Root):
+        checks.identifier(parent, "relation.parent_session_id")
+    return {
+        "relation": records.encode_relation(relation),
+        "relation_kind": type(relation).__name__.lower(),
+        "parent_session_id": parent,
+    }
+
+
+def _optional_instant(value: int | None, field: str) -> int | None:
+    return None if value is None else checks.instant(value, field)
+
+
+@write
+def create(env: Settings, request: SessionCreate) -> Steps[Address]:
+    """Make a session known, or find that it is; what is stored already stays as it is."""
+    if request.start_at is not None:
+        raise InvalidArgument("start_at", "only in a commit's create")
+    columns = new_meta(request)
+    del columns["activity_us"]
+
+    async def steps(tx: Transaction) -> Address:
+        (rows,) = await tx.conclude(call("create_session", activity_us=None, **columns))
+        at = Address(request.session_id, bound=True)
+        at.must_have_met(rows[0] if rows else None)
+        at.settle()
+        return at
+
+    return steps
+
+
+@small_read
+def load_meta(env: Settings, at: Address) -> Steps[SessionMeta | None]:
+    """The session's metadata, or none where it is not known."""
+
+    async def steps(tx: Transaction) -> SessionMeta | None:
+        row = await tx.maybe("read_meta", session_id=at.session_id)
+        at.met(row)
+        return records.meta(row) if row is not None and row["known"] else None
+
+    return steps
+
+
+@small_read
+def find(env: Settings, session_id: str) -> Steps[Address | None]:
+    """The address of a known session; creates nothing."""
+    at = Address(session_id, bound=True)
+
+    async def steps(tx: Transaction) -> Address | None:
+        row = await tx.maybe("read_meta", session_id=session_id)
+        at.met(row)
+        at.settle()
+        return at if row is not None and row["known"] else None
+
+    return steps
+
+
+@write
+def save_meta(env: Settings, at: Address, meta: SessionMeta) -> Steps[None]:
+    """Replace the whole record; the store alone says when it was updated."""
+    at.check_same(meta.session_id)
+    columns = _described(meta) | {
+        "session_name": checks.text(meta.session_name, "session_name"),
+        "created_at_ms": checks.instant(meta.created_at_ms, "created_at_ms"),
+        "activity_us": _optional_instant(meta.activity_us, "activity_us"),
+    }
+
+    async def steps(tx: Transaction) -> None:
+        (rows,) = await tx.conclude(call("save_meta", bound_key=at.key, **columns))
+        at.must_have_met(rows[0] if rows else None)
+
+    return steps
+
+
+@write
+def update_labels(
+    env: Settings,
+    at: Address,
+    set: Mapping[str, str] | None = None,
+    remove: Collection[str] = (),
+) -> Steps[dict[str, str] | None]:
+    """Set and remove labels; returns those the session has now, none if it is not known."""
+    added = scopes.check_labels(set or {}, "set")
+    gone = [checks.text(name, "remove") for name in checks.listed(remove, "remove")]
+
+    async def steps(tx: Transaction) -> dict[str, str] | None:
+        entered, written = await tx.conclude(
+            call("enter_section", session_id=at.session_id, create=False),
+            call(
+                "write_labels",
+                session_id=at.session_id,
+                bound_key=at.key,
+                remove=gone,
+                label_names=list(added),
+                label_values=list(added.values()),
+                maximum=scopes.MAX_LABELS,
+            ),
+        )
+        at.met(entered[0] if entered else None)
+        if not written:
+            return None
+        checks.at_most(written[0]["count"], scopes.MAX_LABELS, "labels")
+        return records.labels(written[0])
+
+    return steps
+
+
+@small_read
+def picker_info(env: Settings, at: Address) -> Steps[SessionListing | None]:
+    """The session's line of the listing, or none without metadata."""
+
+    async def steps(tx: Transaction) -> SessionListing | None:
+        row = await tx.maybe("read_listing", session_id=at.session_id, with_config=False)
+        if row is not None or at.key is not None:
+            at.met(row)
+        return None if row is None else records.listing(row)
+
+    return steps
+
+
+@write
+def delete(
+    env: Settings,
+    session_id: str,
+    force: bool = False,
+    with_children: bool = False,
+    expect: Expectation = ANY,
+) -> Steps[DeletionReport]:
+    """Delete a session, and on request all its children; refused while it is leased."""
+    checks.identifier(session_id, "session_id")
+    heads.check_expectation(expect)
+
+    async def steps(tx: Transaction) -> DeletionReport:
+        family = await tx.all(
+            "family", session_id=session_id, with_children=with_children, limit=MAX_FAMILY + 1
+        )
+        checks.at_most(len(family), MAX_FAMILY, "with_children")
+        # In id order, so that two deletions never wait for each other crosswise.
+        rows = await tx.all("enter_sections", session_ids=[row["id"] for row in family])
+        head = next((row for row in rows if row["id"] == session_id), None)
+        heads.must_match(session_id, expect, head)
+        for row in rows if not force else ():
+            _must_be_idle(row)
+        if not rows:
+            return DeletionReport(deleted=False)
+        await tx.conclude(call("delete_sessions", sessions=[row["key"] for row in rows]))
+        return DeletionReport(deleted=head is not None, session_count=len(rows))
+
+    return steps
+
+
+def _must_be_idle(row: Mapping[str, Any]) -> None:
+    holder = leases.holder(row["id"], row, row["now_ms"])
+    if holder is not None and holder.live:
+        raise SessionBusy(row["id"], holder)

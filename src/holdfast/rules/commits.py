@@ -1,0 +1,289 @@
+"""The static part of a commit: checked, encoded, hashed and compressed before any I/O (COM-1, 1).
+
+What comes out holds only what the database is given; nothing in it depends on what is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.errors import InvalidArgument, RuntimeTurnCommitConflict, SessionBindingMismatch
+from holdfast.model.checkpoints import BlobDescriptor, BlobKind, CheckpointDraft, Component
+from holdfast.model.commits import RuntimeCommit
+from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.usage import TokenLedgerEntry
+from holdfast.model.values import Keep
+from holdfast.rules import blobs, checks, graph, heads, messages, usage
+from holdfast.rules.blobs import StoredBlob
+from holdfast.rules.canonical import Encoded, canonical, encode_value, sha256_hex
+from holdfast.rules.graph import Draft
+from holdfast.rules.turn_hash import turn_commit_hash
+from holdfast.settings import Settings
+
+MAX_COMMIT_BYTES = 512 * 1024 * 1024
+MAX_NODES = 100_000
+MAX_FRAMES = 1_000
+MAX_COMPONENTS = 64
+PREVIEW_CHARACTERS = messages.PREVIEW_CHARACTERS
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A checkpoint ready to store."""
+
+    ref: str
+    component_refs: dict[str, str]
+    #: Manifest and component bodies, in order of their refs.
+    stored: list[StoredBlob]
+    #: Refs without bytes, by role: they must be stored already.
+    carried: dict[str, str]
+
+
+class Frames(msgspec.Struct, frozen=True):
+    """Frames ready to store, and the refs they hold by their place in the list."""
+
+    body: str
+    current_frame_id: str
+    refs: dict[str, str]
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit ready for its transaction."""
+
+    commit: RuntimeCommit
+    drafts: list[Draft]
+    node_ids: list[str]
+    branch_count: int
+    config: Encoded | None
+    model: str
+    frames: Frames | None
+    checkpoint: Checkpoint | None
+    usage: list[tuple[str, TokenLedgerEntry]]
+    hash: str | None
+
+    @property
+    def carries_only_nodes(self) -> bool:
+        """Whether nothing would be lost if the nodes turn out to be known already (EXT-5)."""
+        parts = (self.config, self.frames, self.checkpoint, self.commit.turn_commit)
+        return not any(part is not None for part in parts) and not self.usage
+
+
+def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepared:
+    """Check a commit as COM-1 (1) says and encode what it carries."""
+    _check_envelope(commit, momentary=momentary)
+    drafts = _drafts(commit.graph, env)
+    config = None if isinstance(commit.config, Keep) else _config(commit.config, env)
+    frames = _frames(commit, env)
+    checkpoint = _checkpoint(commit.checkpoint, env)
+    prepared = Prepared(
+        commit=commit,
+        drafts=drafts,
+        node_ids=graph.ids_to_look_up(commit.graph),
+        branch_count=graph.branches_needed(commit.graph),
+        config=config,
+        model=_model_named(commit.config),
+        frames=frames,
+        checkpoint=checkpoint,
+        usage=_merged(usage.check_deltas(commit.usage_deltas)),
+        hash=_stamp_hash(commit),
+    )
+    checks.at_most(_size(prepared), MAX_COMMIT_BYTES, "commit")
+    return prepared
+
+
+def _check_envelope(commit: RuntimeCommit, *, momentary: bool) -> None:
+    checks.identifier(commit.session_id, "session_id")
+    heads.check_expectation(commit.expected_head_revision)
+    if isinstance(commit.head_tag, str):
+        checks.text(commit.head_tag, "head_tag", heads.TAG_BYTES)
+    if commit.activity_us is not None:
+        checks.instant(commit.activity_us, "activity_us")
+    if commit.create is not None and commit.create.session_id != commit.session_id:
+        raise SessionBindingMismatch(commit.session_id, commit.create.session_id)
+    if momentary:
+        _refuse(commit.session_execution_lease is not None, "session_execution_lease")
+        _refuse(commit.release_session_execution_lease, "release_session_execution_lease")
+    elif commit.release_session_execution_lease and commit.session_execution_lease is None:
+        raise InvalidArgument("release_session_execution_lease", "there is no lease to release")
+
+
+def _refuse(given: bool, field: str) -> None:
+    if given:
+        raise InvalidArgument(field, "a commit with a fresh lease brings none")
+
+
+def _stamp_hash(commit: RuntimeCommit) -> str | None:
+    stamp = commit.turn_commit
+    if stamp is None:
+        return None
+    checks.identifier(stamp.turn_id, "turn_commit.turn_id")
+    given = stamp.turn_commit_hash
+    attempted = turn_commit_hash(commit) if given is None else given
+    checks.text(attempted, "turn_commit.turn_commit_hash", checks.KEY_BYTES, allow_empty=False)
+    if stamp.session_id != commit.session_id:
+        raise RuntimeTurnCommitConflict(commit.session_id, stamp.turn_id, None, attempted)
+    return attempted
+
+
+# --- nodes -------------------------------------------------------------------------------
+
+
+def _drafts(delta: GraphDelta, env: Settings) -> list[Draft]:
+    if not isinstance(delta, Unchanged | Append | ReplaceFull | Splice):
+        raise InvalidArgument("graph", "not_a_delta")
+    if not isinstance(delta, Splice) and isinstance(delta.leaf, str):
+        checks.identifier(delta.leaf, "graph.leaf")
+    if isinstance(delta, Unchanged):
+        return []
+    if isinstance(delta, Splice):
+        checks.integer(delta.keep, "graph.keep")
+    if isinstance(delta, Append | Splice) and delta.on_known not in ("conflict", "skip"):
+        raise InvalidArgument("graph.on_known", "conflict or skip")
+    nodes = checks.listed(delta.nodes, "graph.nodes", MAX_NODES)
+    parents = graph.parents(delta)
+    return [
+        _draft(node, parent, f"graph.nodes[{index}]", env)
+        for index, (node, parent) in enumerate(zip(nodes, parents, strict=True))
+    ]
+
+
+def _draft(node: Node, parent: Any, field: str, env: Settings) -> Draft:
+    checks.identifier(node.node_id, f"{field}.node_id")
+    if isinstance(parent, str):
+        checks.identifier(parent, f"{field}.parent_node_id")
+    kind = checks.kind(node.kind, f"{field}.kind")
+    enc, tag, body = encode_value(node.body, f"{field}.body", env.max_value_bytes)
+    caused_by = _optional_json(node.caused_by, f"{field}.caused_by", env)
+    frame = _optional_text(node.agent_frame_id, f"{field}.agent_frame_id")
+    role = _optional_text(node.role, f"{field}.role")
+    preview = _optional_text(node.preview, f"{field}.preview")
+    if node.at_us is not None:
+        checks.integer(node.at_us, f"{field}.at_us")
+    preview = None if preview is None else preview[:PREVIEW_CHARACTERS]
+    user_text = messages.user_text(kind, node.body, role, preview)
+    return Draft(
+        node=node,
+        parent=parent,
+        identity=(kind, tag, body, caused_by, frame),
+        columns=(kind, enc, tag, body, caused_by, frame, role, preview, node.at_us, user_text),
+        user_text=user_text,
+        size=len(body),
+    )
+
+
+def _optional_text(value: str | None, field: str) -> str | None:
+    return None if value is None else checks.text(value, field, checks.KEY_BYTES * 4)
+
+
+def _optional_json(value: Any, field: str, env: Settings) -> str | None:
+    return None if value is None else canonical(value, field, env.max_value_bytes).decode()
+
+
+# --- config and frames -------------------------------------------------------------------
+
+
+def _config(config: Any, env: Settings) -> Encoded:
+    encoded = encode_value(config, "config", env.max_value_bytes)
+    if encoded.tag is None and not isinstance(config, dict):
+        raise InvalidArgument("config", "not_an_object")
+    return encoded
+
+
+def _model_named(config: Any) -> str:
+    """The model a config names, for default metadata (FAC-6)."""
+    model = config.get("model") if isinstance(config, dict) else None
+    if isinstance(model, dict):
+        model = model.get("id")
+    return model.replace("\0", "\ufffd") if isinstance(model, str) else ""
+
+
+def _frames(commit: RuntimeCommit, env: Settings) -> Frames | None:
+    frames, current = commit.agent_frames, commit.current_agent_frame_id
+    if isinstance(frames, Keep) and isinstance(current, Keep):
+        return None
+    if isinstance(frames, Keep) or isinstance(current, Keep):
+        raise InvalidArgument("current_agent_frame_id", "given together with agent_frames")
+    listed = checks.listed(frames, "agent_frames", MAX_FRAMES)
+    seen: set[str] = set()
+    for index, frame in enumerate(listed):
+        seen.add(_frame_id(frame, f"agent_frames[{index}]", seen))
+    if current and current not in seen:
+        raise InvalidArgument("current_agent_frame_id", "names no listed frame")
+    checks.text(current, "current_agent_frame_id")
+    body = canonical(listed, "agent_frames", env.max_value_bytes).decode()
+    # The current frame's own ref is the manifest's, filled in when reading.
+    refs = {
+        f"frame:{index}": frame["execution_state_ref"]
+        for index, frame in enumerate(listed)
+        if frame.get("execution_state_ref") is not None and frame["frame_id"] != current
+    }
+    return Frames(body, current, refs)
+
+
+def _frame_id(frame: Any, field: str, seen: set[str]) -> str:
+    if not isinstance(frame, dict):
+        raise InvalidArgument(field, "not_an_object")
+    frame_id = checks.identifier(frame.get("frame_id"), f"{field}.frame_id")
+    if frame_id in seen:
+        raise InvalidArgument(f"{field}.frame_id", "repeated")
+    if frame.get("execution_state_snapshot") is not None:
+        raise InvalidArgument(f"{field}.execution_state_snapshot", "frames hold refs, not bodies")
+    if frame.get("execution_state_ref") is not None:
+        checks.identifier(frame["execution_state_ref"], f"{field}.execution_state_ref")
+    return frame_id
+
+
+# --- checkpoint and usage ----------------------------------------------------------------
+
+
+def _checkpoint(draft: CheckpointDraft | Keep, env: Settings) -> Checkpoint | None:
+    if isinstance(draft, Keep):
+        return None
+    checks.at_most(len(draft.components), MAX_COMPONENTS, "checkpoint.components")
+    refs: dict[str, str] = {}
+    carried: dict[str, str] = {}
+    stored: dict[str, StoredBlob] = {}
+    for role, given in draft.components.items():
+        field = f"checkpoint.components.{checks.identifier(role, 'checkpoint.components')}"
+        component = Component(body=given) if isinstance(given, bytes) else given
+        if component.body is not None:
+            content = blobs.check_blob(component.body, env.max_blob_bytes, field)
+            blob = _stored(content, blobs.component_kind(role), env)
+            stored[blob.ref] = blob
+            refs[role] = blob.ref
+        elif component.ref is not None:
+            refs[role] = carried[role] = checks.identifier(component.ref, field)
+    content = blobs.manifest(
+        draft.turn_state, refs, draft.plugin_snapshot_revision, env.max_value_bytes
+    )
+    manifest = _stored(content, BlobKind.CHECKPOINT_MANIFEST, env)
+    stored[manifest.ref] = manifest
+    in_order = [stored[ref] for ref in sorted(stored)]
+    return Checkpoint(manifest.ref, refs, in_order, carried)
+
+
+def _stored(content: bytes, kind: BlobKind, env: Settings) -> StoredBlob:
+    return blobs.encode_blob(content, BlobDescriptor(kind), env.profile)
+
+
+def _merged(deltas: list[TokenLedgerEntry]) -> list[tuple[str, TokenLedgerEntry]]:
+    """One entry per pair, under the pair's hash, in order of first appearance."""
+    found: dict[str, TokenLedgerEntry] = {}
+    for entry in deltas:
+        pair = sha256_hex(canonical([entry.source, entry.model]))[:32]
+        before = found.get(pair)
+        summed = entry.usage if before is None else usage.add(before.usage, entry.usage)
+        found[pair] = TokenLedgerEntry(entry.source, entry.model, summed)
+    return list(found.items())
+
+
+def _size(prepared: Prepared) -> int:
+    """The bytes a commit carries, as stored; an estimate that leaves out only small columns."""
+    total = sum(draft.size for draft in prepared.drafts)
+    total += len(prepared.config.body) if prepared.config else 0
+    total += len(prepared.frames.body) if prepared.frames else 0
+    if prepared.checkpoint:
+        total += sum(blob.raw_len for blob in prepared.checkpoint.stored)
+    return total
+

@@ -1,0 +1,40 @@
+"""Turn stamps as stored documents: what they keep, and how an unreadable one is told."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.errors import CorruptRecord, UnsupportedRecordVersion
+from holdfast.model.commits import RuntimeCommitResult
+from holdfast.rules.canonical import canonical, parse
+
+STAMP_VERSION = 1
+
+
+def decode_result(stored: str, turn_id: str) -> RuntimeCommitResult:
+    """The result a stamp keeps; damaged or newer ones raise."""
+    try:
+        document = parse(stored.encode())
+        version = document.pop("schema_version")
+    except (ValueError, KeyError, AttributeError) as error:
+        raise CorruptRecord("turn_commit", turn_id, "unparsable") from error
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise CorruptRecord("turn_commit", turn_id, "schema_version")
+    if version > STAMP_VERSION:
+        raise UnsupportedRecordVersion("turn_commit", turn_id, version, STAMP_VERSION)
+    try:
+        return msgspec.convert(document, RuntimeCommitResult)
+    except msgspec.ValidationError as error:
+        raise CorruptRecord("turn_commit", turn_id, "unparsable") from error
+
+
+def encode_result(result: RuntimeCommitResult) -> str:
+    """The result as a stamp keeps it."""
+    return canonical(
+        {
+            "schema_version": STAMP_VERSION,
+            "head_revision": result.head_revision,
+            "checkpoint_ref": result.checkpoint_ref,
+            "component_refs": result.component_refs,
+        }
+    ).decode()

@@ -1,0 +1,172 @@
+"""The hash that makes a turn repeatable: equal for equal content, whoever sends it and when.
+
+What is volatile is neutralised only where it is known to be: node ids become positions, and a
+message's own ids are dropped. Nothing inside any other JSON is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from holdfast.model.checkpoints import CheckpointDraft, Component
+from holdfast.model.commits import RuntimeCommit
+from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.sessions import SessionCreate
+from holdfast.model.usage import TokenLedgerEntry
+from holdfast.model.values import CURRENT_LEAF, KEEP, CurrentLeaf, JsonValue, Keep, Payload
+from holdfast.rules.canonical import digest, encode_value, identity, sha256_hex
+from holdfast.rules.graph import parents
+
+_Object: TypeAlias = dict[str, Any]
+
+_KEPT = "keep"
+_WELL_KNOWN = ("tool_state", "plugin_snapshot", "execution_state")
+
+
+def turn_commit_hash(
+    commit: RuntimeCommit,
+    *,
+    completed_batches: Iterable[str] = (),
+    completed_inputs: Iterable[str] = (),
+    attachments: Iterable[str] = (),
+    outbox: Iterable[JsonValue] = (),
+) -> str:
+    """The hash of what a commit means (COM-10 to COM-12).
+
+    Expectation, lease, release, stamp, head tag and activity are no part of it; `create` is,
+    where given.
+    """
+    meaning: _Object = {
+        "session_id": commit.session_id,
+        "graph": _graph(commit.graph),
+        "checkpoint": _checkpoint(commit.checkpoint),
+        "usage_deltas": [_usage(entry) for entry in commit.usage_deltas],
+        "completed_batches": sorted(set(completed_batches)),
+        "completed_inputs": sorted(set(completed_inputs)),
+        "attachments": sorted(set(attachments)),
+        "outbox": list(outbox),
+    }
+    meaning |= _content("config", _KEPT if commit.config is KEEP else commit.config)
+    meaning |= _frames(commit.agent_frames, commit.current_agent_frame_id)
+    if commit.create is not None:
+        meaning["create"] = _create(commit.create)
+    return digest("holdfast.turn-commit", meaning)
+
+
+def _content(name: str, value: JsonValue | Payload) -> _Object:
+    """A value under its name, a payload under a name of its own, so that they never meet."""
+    if isinstance(value, Payload):
+        return {f"{name}_payload": list(identity(*encode_value(value, name)))}
+    return {name: value}
+
+
+def _frames(frames: list[JsonValue] | Keep, current: str | Keep) -> _Object:
+    if isinstance(frames, Keep):
+        return {"agent_frames": _KEPT}
+    listed = [_without(frame, "created_at") for frame in frames]
+    return {"agent_frames": listed} | (
+        {} if isinstance(current, Keep) else {"current_agent_frame_id": current}
+    )
+
+
+def _graph(delta: GraphDelta) -> _Object:
+    if isinstance(delta, Unchanged):
+        return {"kind": "unchanged", "nodes": [], "leaf": _leaf(delta.leaf, {}, "current_leaf")}
+    index = {node.node_id: position for position, node in enumerate(delta.nodes)}
+    nodes = [
+        _node(node, parent, index) for node, parent in zip(delta.nodes, parents(delta), strict=True)
+    ]
+    if isinstance(delta, Splice):
+        return {"kind": "splice", "keep": delta.keep, "nodes": nodes}
+    return {
+        "kind": "append" if isinstance(delta, Append) else "replace_full",
+        "nodes": nodes,
+        "leaf": _leaf(delta.leaf, index, _default_leaf(delta)),
+    }
+
+
+def _default_leaf(delta: Append | ReplaceFull) -> JsonValue:
+    if delta.nodes:
+        return len(delta.nodes) - 1
+    return "current_leaf" if isinstance(delta, Append) else None
+
+
+def _leaf(leaf: str | Keep | None, index: Mapping[str, int], default: JsonValue) -> JsonValue:
+    return default if isinstance(leaf, Keep) else _place(leaf, index)
+
+
+def _place(node_id: str | CurrentLeaf | None, index: Mapping[str, int]) -> JsonValue:
+    if node_id is None:
+        return None
+    if isinstance(node_id, CurrentLeaf):
+        return CURRENT_LEAF.value
+    return index.get(node_id, "external")
+
+
+def _node(node: Node, parent: str | CurrentLeaf | None, index: Mapping[str, int]) -> _Object:
+    body = _message(node.body) if node.kind == "message" else node.body
+    found = {"parent": _place(parent, index), "kind": node.kind} | _content("body", body)
+    if node.caused_by is not None:
+        found["caused_by"] = node.caused_by
+    if node.agent_frame_id is not None:
+        found["agent_frame_id"] = node.agent_frame_id
+    return found
+
+
+def _message(body: JsonValue | Payload) -> JsonValue | Payload:
+    bare = _without(body, "id")
+    if isinstance(bare, dict) and isinstance(bare.get("parts"), (list, tuple)):
+        return bare | {"parts": [_without(part, "id") for part in bare["parts"]]}
+    return bare
+
+
+def _without(value: Any, name: str) -> Any:
+    if isinstance(value, dict) and name in value:
+        return {key: member for key, member in value.items() if key != name}
+    return value
+
+
+def _checkpoint(draft: CheckpointDraft | Keep) -> JsonValue:
+    if isinstance(draft, Keep):
+        return _KEPT
+    found: _Object = {"turn_state": draft.turn_state}
+    refs = {role: _ref(component) for role, component in draft.components.items()}
+    present = {role: ref for role, ref in refs.items() if ref is not None}
+    found |= {role: ref for role, ref in present.items() if role in _WELL_KNOWN}
+    if others := {role: ref for role, ref in present.items() if role not in _WELL_KNOWN}:
+        found["components"] = others
+    if draft.plugin_snapshot_revision is not None:
+        found["plugin_snapshot_revision"] = draft.plugin_snapshot_revision
+    return found
+
+
+def _ref(component: Component | bytes) -> str | None:
+    if isinstance(component, bytes):
+        return sha256_hex(component)
+    return component.ref if component.body is None else sha256_hex(component.body)
+
+
+def _usage(entry: TokenLedgerEntry) -> _Object:
+    return {
+        "source": entry.source,
+        "model": entry.model,
+        "usage": msgspec.structs.asdict(entry.usage),
+    }
+
+
+def _create(create: SessionCreate) -> _Object:
+    relation = {"kind": type(create.relation).__struct_config__.tag} | _given(create.relation)
+    found = _given(create) | {"relation": relation}
+    if create.start_at is not None:
+        found["start_at"] = _given(create.start_at)
+    return found
+
+
+def _given(record: msgspec.Struct) -> _Object:
+    """The fields of a record with their defaults; an optional one that is absent is left out."""
+    return {
+        name: value for name, value in msgspec.structs.asdict(record).items() if value is not None
+    }

@@ -1,0 +1,88 @@
+"""Finding out what a path names, and connecting to it, without touching what is not ours."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+from urllib.parse import quote
+
+import apsw
+
+from holdfast.errors import NotAStore, StoreUnavailable, UnsupportedStoreVersion
+from holdfast.settings import Settings
+from holdfast.sqlite.faults import translate
+
+#: Marks our files, in SQLite's header field for exactly that.
+APPLICATION_ID: Final = 0x484F4C44
+_OLDEST_SQLITE: Final = 3_045_000
+_PREPARED: Final = 400  # statements, for each connection
+_CACHE_KB: Final = 16_000
+_LOG_LIMIT_BYTES: Final = 16 * 1024 * 1024
+
+
+def require_sqlite() -> None:
+    """Refuse a SQLite that is older than what the statements need."""
+    found = apsw.SQLITE_VERSION_NUMBER
+    if found < _OLDEST_SQLITE:
+        raise UnsupportedStoreVersion("server", found, _OLDEST_SQLITE, None)
+
+
+def inspect(path: str, settings: Settings) -> None:
+    """Refuse a path that is no store of ours and may not become one; leaves it untouched."""
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
+        raise StoreUnavailable("open", f"{path} is a directory, or its directory is missing")
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        size = 0
+    except OSError as error:
+        raise StoreUnavailable("open", str(error)) from error
+    if size:
+        _require_ours(path)
+    elif settings.read_only or not settings.create:
+        raise NotAStore(path, "absent or empty, and not to be created")
+
+
+def connect(target: str, flags: int) -> apsw.Connection:
+    """A connection with everything set that does not touch the database."""
+    raw = apsw.Connection(target, flags=flags, statementcachesize=_PREPARED)
+    raw.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    raw.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    raw.wal_autocheckpoint(0)
+    raw.pragma("cache_size", -_CACHE_KB)
+    raw.pragma("temp_store", "memory")
+    return raw
+
+
+def make_writer(raw: apsw.Connection, settings: Settings, *, memory: bool) -> None:
+    """Set how a connection writes; the database is of our version already."""
+    raw.pragma("foreign_keys", 1)
+    if memory:
+        raw.pragma("journal_mode", "memory")
+        return
+    if raw.pragma("journal_mode", "wal") != "wal":
+        raise apsw.BusyError("the write-ahead log cannot be switched on now")
+    raw.pragma("synchronous", "full" if settings.sync == "full" else "normal")
+    raw.pragma("journal_size_limit", _LOG_LIMIT_BYTES)
+
+
+def _require_ours(path: str) -> None:
+    """Read the header as if the file could not change: no lock, no log, nothing created.
+
+    Not with Python's own files: closing one gives up the locks that other connections of this
+    process hold on it.
+    """
+    uri = f"file:{quote(path)}?mode=ro&immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        peek = apsw.Connection(uri, flags=flags)
+        try:
+            found = peek.pragma("application_id")
+        finally:
+            peek.close()
+    except apsw.NotADBError as error:
+        raise NotAStore(path, "not a database") from error
+    except apsw.Error as error:
+        raise translate(error, "open") from error
+    if found != APPLICATION_ID:
+        raise NotAStore(path, "a database of another program")

@@ -1,0 +1,82 @@
+-- Levers: bounded transactions that a host asks for.
+
+-- name: vacuum_hidden
+-- One batch of tombstoned (gone = 0) or formerly shared (gone = 1) nodes: the rows of those that
+-- no other session inherited are removed, all of the batch is gone for this session.
+DELETE FROM node WHERE key IN (
+    SELECT (h.branch << 28) + h.ordinal FROM ({vacuum_batch}) h WHERE {unshared});
+UPDATE hidden AS h SET gone = 1 + {unshared}
+ WHERE (session, branch, ordinal) IN ({vacuum_batch})
+RETURNING ordinal;
+
+-- fragment: vacuum_batch
+SELECT h.session, h.branch, h.ordinal FROM hidden h
+          WHERE h.session = (SELECT key FROM session WHERE id = :session_id) AND h.gone = :gone
+            AND (h.gone = 0 OR {unshared})
+          ORDER BY h.branch, h.ordinal LIMIT :limit
+
+-- fragment: unshared
+(EXISTS (SELECT 1 FROM branch b WHERE b.id = h.branch AND b.owner = h.session)
+             AND h.ordinal >= coalesce((SELECT max(i.upto) FROM inherited i
+                                         WHERE i.branch = h.branch), 0))
+
+-- name: sessions_after
+SELECT id FROM session WHERE id > :after ORDER BY id LIMIT :limit;
+
+-- name: next_removal
+SELECT session FROM removal ORDER BY session LIMIT 1;
+
+-- name: remove_rows
+-- One batch of what a deleted session left behind; its branches become nobody's.
+DELETE FROM hidden WHERE (session, branch, ordinal) IN (
+    SELECT session, branch, ordinal FROM hidden WHERE session = :session LIMIT :limit)
+RETURNING session;
+DELETE FROM turn_commit WHERE (session, turn_id) IN (
+    SELECT session, turn_id FROM turn_commit WHERE session = :session LIMIT :limit)
+RETURNING session;
+DELETE FROM usage WHERE (session, pair) IN (
+    SELECT session, pair FROM usage WHERE session = :session LIMIT :limit)
+RETURNING session;
+DELETE FROM inherited WHERE (session, branch) IN (
+    SELECT session, branch FROM inherited WHERE session = :session LIMIT :limit)
+RETURNING session;
+UPDATE branch SET detached = 1 WHERE id IN (
+    SELECT id FROM branch WHERE owner = :session AND detached = 0 LIMIT :limit)
+RETURNING owner;
+
+-- name: finish_removal
+DELETE FROM removal WHERE session = :session;
+
+-- name: detached_branches
+SELECT id FROM branch WHERE detached = 1 AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: trim_branches
+-- One batch of nodes of detached branches that nobody inherited.
+DELETE FROM node WHERE key IN (
+    SELECT n.key
+      FROM json_each(:branches) j
+      JOIN node n ON n.key BETWEEN (j.value << 28)
+                   + coalesce((SELECT max(i.upto) FROM inherited i WHERE i.branch = j.value), 0)
+                   AND (j.value << 28) + 268435455
+     LIMIT :limit)
+RETURNING key;
+
+-- name: drop_branches
+-- Detached branches without nodes that no path can lead through.
+DELETE FROM branch
+ WHERE id IN (SELECT value FROM json_each(:branches)) AND detached = 1
+   AND NOT EXISTS (SELECT 1 FROM inherited i WHERE i.branch = branch.id)
+   AND NOT EXISTS (SELECT 1 FROM node n WHERE n.key BETWEEN (branch.id << 28)
+                                                AND (branch.id << 28) + 268435455)
+RETURNING id;
+
+-- name: prune_turn_commits
+-- The newest `keep_latest` stamps of the session always stay.
+DELETE FROM turn_commit WHERE (session, turn_id) IN (
+    SELECT t.session, t.turn_id FROM session s JOIN turn_commit t ON t.session = s.key
+     WHERE s.id = :session_id AND t.committed_at_ms < :older_than_ms
+       AND t.head_revision < (SELECT min(k.head_revision) FROM (
+               SELECT head_revision FROM turn_commit
+                WHERE session = s.key ORDER BY head_revision DESC LIMIT :keep_latest) k)
+     LIMIT :limit)
+RETURNING turn_id;

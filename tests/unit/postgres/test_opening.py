@@ -1,0 +1,166 @@
+"""Opening: versions, racing openers, what is no store."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from holdfast.errors import (
+    InvalidArgument,
+    NotAStore,
+    StoreUnavailable,
+    UnsupportedStoreVersion,
+)
+from holdfast.postgres.driver import PostgresBackend
+from holdfast.testing.wire import CountingProxy
+from holdfast.transaction import Mode
+from tests.unit.postgres.kit import Make, get, put, python_path, single, unopened, write_files
+
+
+def test_racing_openers_all_succeed(url: str, schema: str, tmp_path: Path) -> None:
+    write_files(tmp_path, "CREATE TABLE holdfast.second (k text)")
+    backends = [unopened(url, tmp_path, schema=schema) for _ in range(16)]
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(PostgresBackend.open, backends))
+    for n, backend in enumerate(backends):
+        backend.run(put(str(n)))
+    assert len(backends[0].run(single(Mode.SMALL_READ, "pairs"))) == 16
+    for backend in backends:
+        backend.close()
+
+
+def test_an_absent_store_is_not_made_unasked(url: str, schema: str, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    for settings in ({"create": False}, {"read_only": True}):
+        with pytest.raises(NotAStore):
+            unopened(url, tmp_path, schema=schema, **settings).open()
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", [schema])
+        assert found.fetchone() is None
+
+
+@pytest.mark.parametrize(
+    "table", ["CREATE TABLE {}.migration (id int)", "CREATE TABLE {}.t (id int)"]
+)
+def test_a_schema_of_another_program_is_left_alone(
+    url: str, schema: str, tmp_path: Path, table: str
+) -> None:
+    write_files(tmp_path)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        connection.execute(sql.SQL(table).format(sql.Identifier(schema)))
+        with pytest.raises(NotAStore):
+            unopened(url, tmp_path, schema=schema).open()
+        count = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
+        assert connection.execute(count, [schema]).fetchone() == (1,)
+
+
+def test_an_empty_schema_made_for_us_is_used(url: str, schema: str, make: Make) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    make().run(put("a"))
+
+
+def test_schema_numbers_decide_how_a_store_opens(
+    make: Make, url: str, schema: str, tmp_path: Path
+) -> None:
+    make().run(put("a", 1))
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    write_files(newer, "CREATE TABLE holdfast.second (k text)", reader=1, writer=2)
+    for settings in ({"migrate": False}, {"read_only": True}):
+        with pytest.raises(UnsupportedStoreVersion) as old:
+            unopened(url, newer, schema=schema, **settings).open()
+        assert (old.value.component, old.value.found) == ("schema", 1)
+    migrated = unopened(url, newer, schema=schema)
+    migrated.open()
+    assert (migrated.read_only, migrated.run(get("a"))["n"]) == (False, 1)
+    older = make()
+    assert (older.read_only, older.run(get("a"))["n"]) == (True, 1)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("UPDATE {}.migration SET oldest_reader = 2 WHERE number = 2").format(
+                sql.Identifier(schema)
+            )
+        )
+    with pytest.raises(UnsupportedStoreVersion) as new:
+        make()
+    assert (new.value.found, new.value.supported_max) == (2, 1)
+    migrated.close()
+
+
+def test_a_migration_that_fails_leaves_nothing(url: str, schema: str, tmp_path: Path) -> None:
+    write_files(tmp_path, "CREATE TABLE holdfast.second (k text); SELECT 1/0;")
+    with pytest.raises(StoreUnavailable):
+        unopened(url, tmp_path, schema=schema).open()
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", [schema])
+        assert found.fetchone() is None
+
+
+@pytest.mark.parametrize("wrong", ["postgresql://h:port/x", "postgresql://u:%zz@h/x", 7])
+def test_a_wrong_url_is_an_invalid_argument(wrong: Any, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    with pytest.raises(InvalidArgument) as refused:
+        unopened(wrong, tmp_path)
+    assert refused.value.field == "url"
+
+
+def test_an_unreachable_server_is_told_at_once(url: str, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    with CountingProxy(url) as gone:
+        pass
+    begun = time.monotonic()
+    with pytest.raises(StoreUnavailable) as told:
+        unopened(gone.url, tmp_path).open()
+    assert told.value.retryable
+    assert time.monotonic() - begun < 2
+
+
+def test_a_pooler_that_takes_no_options_is_given_none(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(conninfo: str, **kwargs: Any) -> Any:
+        if "lock_timeout" in conninfo:
+            raise psycopg.OperationalError("unsupported startup parameter in options: lock_timeout")
+        return psycopg.Connection.connect(conninfo, **kwargs)
+
+    monkeypatch.setattr(psycopg, "connect", refusing)
+    assert make().run(put("a"))["n"] == 1
+
+
+def test_a_server_too_old_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path)
+    monkeypatch.setattr("holdfast.postgres.migrate.server_version", lambda link: 13)
+    with pytest.raises(UnsupportedStoreVersion) as refused:
+        unopened(url, tmp_path).open()
+    assert (refused.value.component, refused.value.found) == ("server", 13)
+
+
+def test_without_psycopg_the_url_is_refused_and_says_why() -> None:
+    script = """
+        import sys
+        sys.modules["psycopg"] = None
+        from holdfast.postgres.driver import PostgresBackend
+        from holdfast.settings import Settings
+        try:
+            PostgresBackend("postgresql://x", Settings())
+        except ValueError as refused:
+            assert "holdfast[postgres]" in str(refused)
+            sys.exit(7)
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], check=False, env=python_path()
+    )
+    assert ran.returncode == 7

@@ -1,0 +1,173 @@
+"""Pools, poolers, threads, closing and forking."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import pytest
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from holdfast.errors import (
+    StoreClosed,
+    StoreUnavailable,
+)
+from holdfast.postgres.driver import PostgresBackend
+from holdfast.transaction import Mode, Transaction, call
+from tests.unit.postgres.kit import (
+    Make,
+    add_slowly,
+    concludes_one,
+    get,
+    put,
+    python_path,
+    single,
+    two_trips,
+    work,
+    write_files,
+)
+
+
+def test_an_exhausted_pool_is_an_outage_that_passes(make: Make) -> None:
+    backend = make(pool_size=1, pool_timeout_ms=100)
+    backend.run(put("a", 0))
+    busy = backend.submit(work(Mode.WRITE, lambda tx: add_slowly(tx, 0.4)))
+    while backend.counts["lock"] == 0:
+        time.sleep(0.01)
+    with pytest.raises(StoreUnavailable) as refused:
+        backend.run(get("a"))
+    assert (refused.value.retryable, refused.value.maybe_written) == (True, False)
+    busy.result()
+
+
+def test_a_lent_pool_is_used_as_it_is_and_stays_open(make: Make, url: str) -> None:
+    def discard(connection: psycopg.Connection[Any]) -> None:
+        connection.autocommit = True
+        connection.execute("DISCARD ALL")
+        connection.autocommit = False
+
+    options = {"row_factory": dict_row, "autocommit": False}
+    pool = psycopg_pool.ConnectionPool(
+        url, min_size=0, max_size=3, kwargs=options, reset=discard, open=True
+    )
+    with pool:
+        backend = make(pool)
+        for n in range(6):
+            backend.run(put("a", n))
+            backend.run(work(Mode.WRITE, two_trips))
+        assert backend.run(get("a"))["n"] == 6
+        backend.close()
+        with pool.connection() as connection:
+            assert connection.autocommit is False
+            assert connection.execute("SELECT 1 AS one").fetchone() == {"one": 1}
+
+
+def test_a_pooler_that_loses_prepared_statements_is_noticed_once(make: Make) -> None:
+    backend = make(pool_size=1)
+    backend.run(put("a", 0))
+
+    async def forgets(tx: Transaction) -> None:
+        await tx.trip(call("lock", k="a"))
+        tx._link.script("DEALLOCATE ALL")  # type: ignore[attr-defined]
+
+    for _ in range(3):
+        backend.run(work(Mode.WRITE, two_trips))
+        backend.run(work(Mode.WRITE, forgets))
+    assert backend.counts["lock"] == 7, "one of the six operations was run twice"
+    assert backend.run(get("a"))["n"] == 3
+
+
+def test_a_plan_made_stale_by_a_migration_is_made_again(make: Make, url: str, schema: str) -> None:
+    backend = make(pool_size=1)
+    backend.run(put("a", 0))
+    for _ in range(3):
+        backend.run(single(Mode.SMALL_READ, "whole", k="a"))
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(sql.SQL("ALTER TABLE {}.item ADD extra int").format(sql.Identifier(schema)))
+
+    async def whole(tx: Transaction) -> Any:
+        return await tx.conclude(call("whole", k="a"), call("pairs"))
+
+    assert backend.run(work(Mode.READ, whole))[1] == [("a", 0)]
+
+
+# --- threads, closing, forking ----------------------------------------------------------------
+
+
+def test_what_has_not_begun_can_be_withdrawn(make: Make) -> None:
+    backend = make(pool_size=1)
+    backend.run(put("a", 0))
+    busy = backend.submit(work(Mode.WRITE, lambda tx: add_slowly(tx, 0.2)))
+    queued = backend.submit(put("b", 1))
+    while backend.counts["lock"] == 0:
+        time.sleep(0.01)
+    assert queued.cancel()
+    assert not busy.cancel()
+    busy.result()
+    backend.close()
+    assert backend.counts["put"] == 1
+
+
+def test_closing_waits_for_what_was_accepted(backend: PostgresBackend, make: Make) -> None:
+    other = make()
+    backend.run(put("a", 0))
+    thread = threading.Thread(
+        target=backend.run, args=(work(Mode.WRITE, lambda tx: add_slowly(tx, 0.2)),)
+    )
+    thread.start()
+    while backend.counts["lock"] == 0:
+        time.sleep(0.01)
+    accepted = backend.submit(work(Mode.WRITE, concludes_one))
+    backend.close()
+    backend.close()
+    assert other.run(get("a"))["n"] == 2
+    assert accepted.done()
+    thread.join()
+    for refused in (backend.run, backend.submit):
+        with pytest.raises(StoreClosed):
+            refused(get("a"))
+
+
+def test_a_forked_child_touches_nothing(url: str, schema: str, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    script = f"""
+        import os, sys
+        from pathlib import Path
+        import tests.unit.postgres.kit as t
+        from holdfast.errors import StoreClosed
+        backend = t.unopened({url!r}, Path({str(tmp_path)!r}), schema={schema!r})
+        backend.open()
+        backend.run(t.put("a", 1))
+        backend.submit(t.put("a", 2)).result()
+        if os.fork() == 0:
+            try:
+                backend.run(t.get("a"))
+            except StoreClosed as closed:
+                assert closed.reason == "forked"
+                backend.close()
+                sys.exit(7)
+            sys.exit(1)
+        assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+        before = backend.counts["trips"]
+        assert backend.run(t.get("a"))["n"] == 2
+        assert backend.submit(t.get("a")).result()["n"] == 2
+        backend.close()
+    """
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=python_path(),
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
