@@ -168,17 +168,31 @@ class SessionView(SessionVerbs[C, Bound]):
 
     @overload
     def guard(
-        self: SessionView[Blocking], owner: LeaseOwner, timings: LeaseTimings | None = None
+        self: SessionView[Blocking],
+        owner: LeaseOwner,
+        timings: LeaseTimings | None = None,
+        *,
+        on_lost: Callable[[Exception], None] | None = None,
     ) -> Guard: ...
     @overload
     def guard(
         self: SessionView[Aio], owner: LeaseOwner, timings: LeaseTimings | None = None
     ) -> AsyncGuard: ...
-    def guard(self, owner: LeaseOwner, timings: LeaseTimings | None = None) -> Guard | AsyncGuard:
-        """Hold the session's lease, renewed in the background, for the length of a `with`."""
+    def guard(
+        self,
+        owner: LeaseOwner,
+        timings: LeaseTimings | None = None,
+        *,
+        on_lost: Callable[[Exception], None] | None = None,
+    ) -> Guard | AsyncGuard:
+        """Hold the session's lease, renewed in the background, for the length of a `with`.
+
+        An asyncio turn that loses it is cancelled; a blocking one is told by `on_lost`.
+        """
         timings = timings or self._core.settings.lease_timings
-        view: Any = self
-        return AsyncGuard(view, owner, timings) if self._aio else Guard(view, owner, timings)
+        if self._aio:
+            return AsyncGuard(self, owner, timings)
+        return Guard(self, owner, timings, on_lost)
 
 
 class Blobs(Area[C]):

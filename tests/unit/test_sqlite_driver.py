@@ -323,6 +323,29 @@ def test_actions_follow_the_commit_and_only_the_commit(backend, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.parametrize(("sync", "level"), [("full", 2), ("relaxed", 1)])
+def test_an_acknowledged_commit_is_as_durable_as_was_asked(tmp_path, sync, level):
+    made = opened(tmp_path / "a.db", tmp_path, sync=sync)
+    raw = made._writer._connection.raw
+    settings = [raw.pragma(name) for name in ("synchronous", "journal_mode", "foreign_keys")]
+    assert settings == [level, "wal", 1]
+    made.close()
+
+
+def test_the_writer_outlives_what_should_not_happen(backend, monkeypatch, caplog):
+    held = Held(backend)
+    futures = [backend.submit(work(put, name)) for name in "ab"]
+    with monkeypatch.context() as broken:
+        broken.setattr(type(backend._writer._group), "_finish", lambda group: 1 / 0)
+        held.released.set()
+        for future in (held.future, *futures):
+            with pytest.raises(ZeroDivisionError):
+                future.result(5)
+
+    assert backend.run(work(put, "c"))["id"] == 1
+    assert names(backend) == ["c"]
+
+
 def test_nothing_follows_a_conclusion(backend):
     async def go_on(tx):
         await tx.conclude()

@@ -140,14 +140,16 @@ def test_a_log_without_its_file_is_not_taken_over(tmp_path, left):
     path.unlink()
     assert Path(f"{path}-wal").stat().st_size
 
-    new = opened(path, tmp_path)
-    assert names(new) == []
-    new.run(work(put, "new"))
-    said = finish(script("b = opened(path, root); print(names(b)); b.close()", tmp_path))
-    assert said == "['new']"
-    new.close()
-    old.kill()
-    old.communicate()
+    try:
+        new = opened(path, tmp_path)
+        assert names(new) == []
+        new.run(work(put, "new"))
+        said = finish(script("b = opened(path, root); print(names(b)); b.close()", tmp_path))
+        assert said == "['new']"
+        new.close()
+    finally:
+        old.kill()
+        old.communicate()
 
 
 def test_sixteen_threads_and_three_processes_open_at_once(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
 from holdfast.engine import Work
@@ -18,7 +18,7 @@ from holdfast.model.checkpoints import GcReport, VacuumReport
 from holdfast.operations.address import Address
 from holdfast.rules import checks
 from holdfast.settings import Settings
-from holdfast.transaction import Mode, Row, Transaction, call
+from holdfast.transaction import Call, Mode, Row, Transaction, call
 
 T = TypeVar("T")
 BATCH = 1_000
@@ -32,27 +32,26 @@ class Run(Protocol):
     def __call__(self, work: Work[T]) -> T: ...
 
 
-def _batch(run: Run, name: str, *, guard: bool = False, **params: Any) -> list[Row]:
-    """One statement in a transaction of its own; behind the blob guard where asked for."""
+def _batch(run: Run, name: str, /, *behind: Call, **params: Any) -> list[Row]:
+    """One statement in a transaction of its own, `behind` what has to be locked first."""
 
     async def steps(tx: Transaction) -> list[Row]:
-        guards = [call("take_blob_guard")] if guard else []
-        return (await tx.conclude(*guards, call(name, **params)))[-1]
+        return (await tx.conclude(*behind, call(name, **params)))[-1]
 
     return run(Work(name, Mode.WRITE, steps))
 
 
-def _look(run: Run, name: str, **params: Any) -> list[Row]:
+def _look(run: Run, name: str, /, **params: Any) -> list[Row]:
     async def steps(tx: Transaction) -> list[Row]:
         return (await tx.conclude(call(name, **params)))[0]
 
     return run(Work(name, Mode.READ, steps))
 
 
-def _until_done(run: Run, name: str, **params: Any) -> int:
+def _until_done(run: Run, name: str, /, *behind: Call, **params: Any) -> int:
     """Repeats a batch until it finds nothing more; how many rows it met."""
     total = 0
-    while rows := _batch(run, name, **params):
+    while rows := _batch(run, name, *behind, **params):
         total += len(rows)
     return total
 
@@ -73,9 +72,8 @@ def collect_garbage(
         (row,) = _look(run, "blob_window", after=after, limit=window)
         if row["upto"] is None:
             break
-        gone = _batch(
-            run, "collect_blobs", guard=True, after=after, upto=row["upto"], grace_ms=grace_ms
-        )
+        window_end = {"after": after, "upto": row["upto"], "grace_ms": grace_ms}
+        gone = _batch(run, "collect_blobs", call("take_blob_guard"), **window_end)
         retained += int(row["retained"])
         deleted += len(gone)
         freed += sum(blob["stored_len"] for blob in gone)
@@ -143,9 +141,12 @@ def vacuum(run: Run, env: Settings, limit: int = BATCH) -> VacuumReport:
 
 
 def _vacuum(run: Run, session_id: str, limit: int) -> int:
-    removed = _until_done(run, "vacuum_hidden", session_id=session_id, gone=0, limit=limit)
+    # A fork being made right now would inherit what this batch removes.
+    entered = call("enter_section", session_id=session_id, create=False)
+    batch = {"session_id": session_id, "limit": limit}
+    removed = _until_done(run, "vacuum_hidden", entered, gone=0, **batch)
     # Nodes hidden long ago whose last other reader has let go of them since.
-    _until_done(run, "vacuum_hidden", session_id=session_id, gone=1, limit=limit)
+    _until_done(run, "vacuum_hidden", entered, gone=1, **batch)
     return removed
 
 
@@ -215,5 +216,3 @@ def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]
 def _prune(run: Run, session_id: str, window: dict[str, int]) -> int:
     return _until_done(run, "prune_turn_commits", session_id=session_id, **window)
 
-
-Lever = Callable[..., Any]

@@ -119,8 +119,11 @@ def save_meta(env: Settings, at: Address, meta: SessionMeta) -> Steps[None]:
     }
 
     async def steps(tx: Transaction) -> None:
-        (rows,) = await tx.conclude(call("save_meta", bound_key=at.key, **columns))
-        at.must_have_met(rows[0] if rows else None)
+        entered, _ = await tx.conclude(
+            call("enter_section", session_id=at.session_id, create=at.may_create),
+            call("save_meta", bound_key=at.key, **columns),
+        )
+        at.must_have_met(entered[0] if entered else None)
 
     return steps
 

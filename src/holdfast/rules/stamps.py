@@ -11,6 +11,14 @@ from holdfast.rules.canonical import canonical, parse
 STAMP_VERSION = 1
 
 
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stamp keeps of a result."""
+
+    head_revision: int
+    checkpoint_ref: str | None
+    component_refs: dict[str, str]
+
+
 def decode_result(stored: str, turn_id: str) -> RuntimeCommitResult:
     """The result a stamp keeps; damaged or newer ones raise."""
     try:
@@ -23,9 +31,10 @@ def decode_result(stored: str, turn_id: str) -> RuntimeCommitResult:
     if version > STAMP_VERSION:
         raise UnsupportedRecordVersion("turn_commit", turn_id, version, STAMP_VERSION)
     try:
-        return msgspec.convert(document, RuntimeCommitResult)
+        kept = msgspec.convert(document, _Kept)
     except msgspec.ValidationError as error:
         raise CorruptRecord("turn_commit", turn_id, "unparsable") from error
+    return RuntimeCommitResult(**msgspec.structs.asdict(kept))
 
 
 def encode_result(result: RuntimeCommitResult) -> str:

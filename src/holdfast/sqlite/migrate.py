@@ -106,7 +106,7 @@ def _remove_stale_log(raw: apsw.Connection) -> None:
     shared with a process that still has the removed file open.
     """
     log = raw.filename_wal
-    if log:
+    if log and raw.pragma("journal_mode") != "wal":
         for name in (log, log.removesuffix("-wal") + "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name)

@@ -39,11 +39,6 @@ VALUES (:session, :frames, :current_frame_id)
 ON CONFLICT (session) DO UPDATE SET
     frames = excluded.frames, current_frame_id = excluded.current_frame_id;
 
--- name: read_frame_ids
--- The frames a commit keeps: their current one may not be changed alone.
-SELECT h.frames, h.current_frame_id
-  FROM session s JOIN head_state h ON h.session = s.key WHERE s.id = :session_id;
-
 -- name: drop_refs
 DELETE FROM blob_ref
  WHERE session = :session

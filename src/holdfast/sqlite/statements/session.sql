@@ -29,9 +29,7 @@ SELECT s.key, s.id, :scope, coalesce(:activity_us, :now_ms * 1000), :now_ms
 SELECT key FROM session WHERE id = :session_id;
 
 -- name: save_meta
-INSERT INTO session (id)
-SELECT :session_id
- WHERE :bound_key IS NULL AND NOT EXISTS (SELECT 1 FROM session WHERE id = :session_id);
+-- Behind enter_section, which made the row if need be.
 INSERT OR REPLACE INTO session_meta (session, session_name, created_at_ms, model, cwd,
                                      relation, relation_kind, parent_session_id)
 SELECT s.key, :session_name, :created_at_ms, :model, :cwd,

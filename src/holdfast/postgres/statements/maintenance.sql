@@ -1,0 +1,114 @@
+-- Levers: bounded transactions that a host asks for.
+
+-- name: vacuum_hidden
+-- One batch of tombstoned (gone = 0) or formerly shared (gone = 1) nodes: the rows of those that
+-- no other session inherited are removed, all of the batch is gone for this session.
+WITH batch AS MATERIALIZED (
+    SELECT h.session, h.branch, h.ordinal, {unshared} AS unshared
+      FROM holdfast.hidden h
+     WHERE h.session = (SELECT key FROM holdfast.session WHERE id = %(session_id)s)
+       AND h.gone = %(gone)s AND (h.gone = 0 OR {unshared})
+     ORDER BY h.branch, h.ordinal LIMIT %(limit)s
+), removed AS (
+    DELETE FROM holdfast.node n USING batch t
+     WHERE t.unshared AND n.branch = t.branch AND n.ordinal = t.ordinal
+)
+UPDATE holdfast.hidden h SET gone = CASE WHEN t.unshared THEN 2 ELSE 1 END
+  FROM batch t
+ WHERE h.session = t.session AND h.branch = t.branch AND h.ordinal = t.ordinal
+RETURNING h.ordinal;
+
+-- fragment: unshared
+(EXISTS (SELECT 1 FROM holdfast.branch b WHERE b.id = h.branch AND b.owner = h.session)
+             AND h.ordinal >= coalesce((SELECT max(i.upto) FROM holdfast.inherited i
+                                         WHERE i.branch = h.branch), 0))
+
+-- name: sessions_after
+SELECT id FROM holdfast.session WHERE id > %(after)s ORDER BY id LIMIT %(limit)s;
+
+-- name: next_removal
+SELECT session FROM holdfast.removal ORDER BY session LIMIT 1;
+
+-- name: remove_rows
+-- One batch of what a deleted session left behind; its branches become nobody's.
+WITH hidden_batch AS (
+    SELECT session, branch, ordinal FROM holdfast.hidden
+     WHERE session = %(session)s LIMIT %(limit)s
+), shown AS (
+    DELETE FROM holdfast.hidden h USING hidden_batch t
+     WHERE h.session = t.session AND h.branch = t.branch AND h.ordinal = t.ordinal
+    RETURNING h.session
+), stamp_batch AS (
+    SELECT session, turn_id FROM holdfast.turn_commit
+     WHERE session = %(session)s LIMIT %(limit)s
+), unstamped AS (
+    DELETE FROM holdfast.turn_commit c USING stamp_batch t
+     WHERE c.session = t.session AND c.turn_id = t.turn_id
+    RETURNING c.session
+), usage_batch AS (
+    SELECT session, pair FROM holdfast.usage WHERE session = %(session)s LIMIT %(limit)s
+), unused AS (
+    DELETE FROM holdfast.usage u USING usage_batch t
+     WHERE u.session = t.session AND u.pair = t.pair
+    RETURNING u.session
+), inherited_batch AS (
+    SELECT session, branch FROM holdfast.inherited WHERE session = %(session)s LIMIT %(limit)s
+), disinherited AS (
+    DELETE FROM holdfast.inherited i USING inherited_batch t
+     WHERE i.session = t.session AND i.branch = t.branch
+    RETURNING i.session
+), branch_batch AS (
+    SELECT id FROM holdfast.branch
+     WHERE owner = %(session)s AND detached = 0 LIMIT %(limit)s
+), detached AS (
+    UPDATE holdfast.branch b SET detached = 1 FROM branch_batch t WHERE b.id = t.id
+    RETURNING b.owner AS session
+)
+SELECT session FROM shown UNION ALL SELECT session FROM unstamped
+ UNION ALL SELECT session FROM unused UNION ALL SELECT session FROM disinherited
+ UNION ALL SELECT session FROM detached;
+
+-- name: finish_removal
+DELETE FROM holdfast.removal WHERE session = %(session)s;
+
+-- name: detached_branches
+SELECT id FROM holdfast.branch
+ WHERE detached = 1 AND id > %(after)s ORDER BY id LIMIT %(limit)s;
+
+-- name: trim_branches
+-- One batch of nodes of detached branches that nobody inherited.
+WITH kept AS MATERIALIZED (
+    SELECT j.branch, coalesce((SELECT max(i.upto) FROM holdfast.inherited i
+                                WHERE i.branch = j.branch), 0) AS upto
+      FROM unnest(%(branches)s::bigint[]) AS j (branch)
+), batch AS (
+    SELECT n.branch, n.ordinal
+      FROM kept k CROSS JOIN LATERAL (
+           SELECT branch, ordinal FROM holdfast.node
+            WHERE branch = k.branch AND ordinal >= k.upto) n
+     LIMIT %(limit)s
+)
+DELETE FROM holdfast.node n USING batch t
+ WHERE n.branch = t.branch AND n.ordinal = t.ordinal
+RETURNING n.ordinal;
+
+-- name: drop_branches
+-- Detached branches without nodes that no path can lead through.
+DELETE FROM holdfast.branch b
+ WHERE b.id = ANY (%(branches)s::bigint[]) AND b.detached = 1
+   AND NOT EXISTS (SELECT 1 FROM holdfast.inherited i WHERE i.branch = b.id)
+   AND NOT EXISTS (SELECT 1 FROM holdfast.node n WHERE n.branch = b.id)
+RETURNING b.id;
+
+-- name: prune_turn_commits
+-- The newest `keep_latest` stamps of the session always stay.
+DELETE FROM holdfast.turn_commit c USING (
+    SELECT t.session, t.turn_id
+      FROM holdfast.session s JOIN holdfast.turn_commit t ON t.session = s.key
+     WHERE s.id = %(session_id)s AND t.committed_at_ms < %(older_than_ms)s
+       AND t.head_revision < (SELECT min(k.head_revision) FROM (
+               SELECT head_revision FROM holdfast.turn_commit
+                WHERE session = s.key ORDER BY head_revision DESC LIMIT %(keep_latest)s) k)
+     LIMIT %(limit)s) t
+ WHERE c.session = t.session AND c.turn_id = t.turn_id
+RETURNING c.turn_id;

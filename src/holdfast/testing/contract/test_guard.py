@@ -1,0 +1,245 @@
+"""Section 10.4: the guard that holds a lease for the length of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from holdfast import (
+    LeaseLost,
+    LeaseTimings,
+    LocalProcess,
+    Refused,
+    SessionBusy,
+    StoreUnavailable,
+    local_process,
+)
+from holdfast.testing.contract.samples import ALICE, BOB, commit, lease_on
+from holdfast.testing.world import World
+
+QUICK = LeaseTimings(ttl_ms=150, renew_interval_ms=30)
+
+
+def failing(world: World, store: Any, name: str, times: int) -> threading.Event:
+    """Make the next runs of a statement meet a dead connection; set once one came after them."""
+    again, left = threading.Event(), iter(range(times))
+
+    def hook(statement: str, when: str) -> None:
+        if (statement, when) == (name, "before"):
+            if next(left, None) is not None:
+                raise StoreUnavailable(name, "connection reset", retryable=True)
+            again.set()
+
+    world.backend(store).on_statement = hook
+    return again
+
+
+def lose_in_a_turn(world: World, store: Any, take: Callable[[], Any]) -> Exception | None:
+    """Hold a guard, call `take`, work until told to stop; what told, and was raised at the end."""
+    if world.colour == "async":
+        return asyncio.run(_lose_async(world, store, take))
+    told: list[Exception] = []
+    stop = threading.Event()
+
+    def on_lost(error: Exception) -> None:
+        told.append(error)
+        stop.set()
+
+    view = world.real(store).session("s1")
+    with pytest.raises((LeaseLost, StoreUnavailable)) as raised:
+        with view.guard(ALICE, QUICK, on_lost=on_lost) as guard:
+            take()
+            assert stop.wait(10)
+            assert guard.is_lost
+            guard.check()
+    assert told == [raised.value]
+    return raised.value
+
+
+async def _lose_async(world: World, store: Any, take: Callable[[], Any]) -> Exception | None:
+    view = world.real(store).aio.session("s1")
+    saw: list[BaseException] = []
+    with pytest.raises((LeaseLost, StoreUnavailable)) as raised:
+        async with view.guard(ALICE, QUICK) as guard:
+            await asyncio.to_thread(take)
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError as cancelled:
+                saw.append(cancelled)
+                assert guard.is_lost
+                raise
+    assert saw
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+    return raised.value
+
+
+def test_a_guard_claims_when_entered_and_releases_when_left(store: Any) -> None:
+    with store.session("s1").guard(ALICE) as guard:
+        assert store.sessions.lease("s1").owner == ALICE
+        assert guard.lease.generation == 1
+        assert not guard.is_lost
+
+    assert store.sessions.lease("s1") is None
+    assert lease_on(store, "s1", BOB).generation == 2
+
+
+def test_a_guard_releases_when_the_turn_fails(store: Any) -> None:
+    with pytest.raises(ZeroDivisionError), store.session("s1").guard(ALICE):
+        1 / 0  # noqa: B018
+
+    assert store.sessions.lease("s1") is None
+
+
+def test_a_guard_is_refused_while_somebody_else_is_at_it(store: Any) -> None:
+    lease_on(store, "s1", BOB)
+
+    with pytest.raises(SessionBusy) as refused, store.session("s1").guard(ALICE):
+        pass
+
+    assert refused.value.holder.owner == BOB
+    assert store.sessions.lease("s1").owner == BOB
+
+
+def test_a_guard_takes_over_from_a_dead_process(store: Any) -> None:
+    me = local_process("me")
+    assert isinstance(me.liveness, LocalProcess)
+    before_me = msgspec.structs.replace(me.liveness, process_start="1")
+    dead = msgspec.structs.replace(me, incarnation_id="before", liveness=before_me)
+    lease_on(store, "s1", dead)
+
+    with store.session("s1").guard(me) as guard:
+        assert guard.lease.generation == 2
+
+
+def test_a_guard_renews_while_the_turn_runs(world: World, store: Any) -> None:
+    renewed = failing(world, store, "renew_lease", times=0)
+
+    with store.session("s1").guard(ALICE, QUICK) as guard:
+        claimed = guard.lease
+        world.clock.advance(100)
+        assert renewed.wait(10)
+        renewed.clear()
+        assert renewed.wait(10)
+        assert guard.lease.expires_at_ms == claimed.expires_at_ms + 100
+        assert guard.lease.token == claimed.token
+
+
+@pytest.mark.scenario("LEA-T16")
+def test_one_failing_renewal_is_not_a_loss(world: World, store: Any) -> None:
+    renewed = failing(world, store, "renew_lease", times=1)
+
+    with store.session("s1").guard(ALICE, QUICK) as guard:
+        assert renewed.wait(10)
+        assert not guard.is_lost
+        guard.check()
+
+    assert store.sessions.lease("s1") is None
+
+
+@pytest.mark.scenario("LEA-T16")
+def test_failures_past_the_deadline_are_a_loss_and_stop_the_turn(
+    world: World, store: Any
+) -> None:
+    failing(world, store, "renew_lease", times=1_000)
+
+    lost = lose_in_a_turn(world, store, take=lambda: None)
+
+    assert isinstance(lost, StoreUnavailable)
+    assert store.sessions.lease("s1").owner == ALICE, "a lost guard releases nothing"
+
+
+def test_a_definite_loss_stops_the_turn(world: World, store: Any) -> None:
+    def take() -> None:
+        world.clock.advance(150)
+        world.real(store).sessions.claim_lease("s1", BOB, 30_000)
+
+    lost = lose_in_a_turn(world, store, take)
+
+    assert isinstance(lost, LeaseLost)
+    assert lost.reason == "superseded"
+    assert store.sessions.lease("s1").owner == BOB
+
+
+def test_a_renewal_that_hangs_does_not_hide_the_deadline(world: World, store: Any) -> None:
+    gone = threading.Event()
+
+    def hang(statement: str, when: str) -> None:
+        if (statement, when) == ("renew_lease", "before"):
+            gone.wait(10)
+
+    world.backend(store).on_statement = hang
+    noticed = threading.Event()
+
+    def look(guard: Any) -> None:
+        while not guard.is_lost:
+            noticed.wait(0.01)
+        gone.set()
+
+    with pytest.raises(StoreUnavailable) as raised:
+        with store.session("s1").guard(ALICE, QUICK) as guard:
+            look(guard)
+            guard.check()
+    assert raised.value.maybe_written
+
+
+@pytest.mark.scenario("LEA-T18")
+def test_a_commit_that_released_is_not_followed_by_a_release(world: World, store: Any) -> None:
+    backend = world.backend(store)
+
+    with store.session("s1").guard(ALICE) as guard:
+        guard.commit(commit("s1", config=1))
+        guard.commit(commit("s1", config=2, release_session_execution_lease=True))
+        bobs = lease_on(store, "s1", BOB)
+        backend.counts.clear()
+        assert not guard.is_lost
+
+    assert backend.counts["release_lease"] == 0
+    assert store.sessions.lease("s1").generation == bobs.generation
+    assert store.sessions.load("s1").head_revision == 2
+
+
+def test_a_commit_that_is_refused_leaves_the_lease_to_the_guard(store: Any) -> None:
+    with store.session("s1").guard(ALICE) as guard:
+        with pytest.raises(Refused):
+            guard.commit(
+                commit("s1", expected_head_revision=7, release_session_execution_lease=True)
+            )
+        assert store.sessions.lease("s1").owner == ALICE
+
+    assert store.sessions.lease("s1") is None
+
+
+def test_a_commit_shows_the_guard_that_its_lease_is_lost(world: World, store: Any) -> None:
+    with pytest.raises(LeaseLost):
+        with store.session("s1").guard(ALICE) as guard:
+            world.clock.advance(30_000)
+            lease_on(store, "s1", BOB)
+            with pytest.raises(LeaseLost):
+                guard.commit(commit("s1", config=1))
+            assert guard.is_lost
+
+    assert store.sessions.lease("s1").owner == BOB
+
+
+def test_a_turn_cancelled_by_others_stays_cancelled(world: World, store: Any) -> None:
+    async def turn() -> None:
+        async with world.real(store).aio.session("s1").guard(ALICE):
+            await asyncio.sleep(10)
+
+    async def main() -> None:
+        task = asyncio.create_task(turn())
+        while await world.real(store).aio.sessions.lease("s1") is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert store.sessions.lease("s1") is None
