@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import holdfast
 from holdfast import (
@@ -39,14 +40,13 @@ KILLS = 6
 def agent(url: str, first: int, last: int) -> None:
     """Commit turn after turn, saying when each begins and when it is done."""
     me = holdfast.local_process("agent")
-    with holdfast.open(url) as store:
-        # The guard holds the session's lease. If its last holder was killed, that is provable,
-        # and nobody has to wait for the lease to run out.
-        with store.session(CHAT).guard(me) as guard:
-            for number in range(first, last + 1):
-                print("begin", number, flush=True)
-                result = guard.commit(turn(number))
-                print("done", number, "again" if result.replayed else "new", flush=True)
+    # The guard holds the session's lease. If its last holder was killed, that can be proved, and
+    # nobody has to wait for the lease to run out.
+    with holdfast.open(url) as store, store.session(CHAT).guard(me) as guard:
+        for number in range(first, last + 1):
+            print("begin", number, flush=True)
+            result = guard.commit(turn(number))
+            print("done", number, "again" if result.replayed else "new", flush=True)
 
 
 def turn(number: int) -> RuntimeCommit:
@@ -165,7 +165,8 @@ def report(stored: Session, told: int) -> None:
     """Show the conversation's end, as the store has it."""
     print("\nThe conversation ends with")
     for node in stored.graph.nodes[-2:]:
-        print(f"  {node.body['role']:<10} {node.body['parts'][0]['text']}")
+        body: Any = node.body
+        print(f"  {body['role']:<10} {body['parts'][0]['text']}")
     usage = stored.token_ledger[0].usage
     print(f"after {told} turns, {len(stored.graph.nodes)} messages and {usage.total} tokens.\n")
 
@@ -173,7 +174,7 @@ def report(stored: Session, told: int) -> None:
 def main() -> int:
     """Tell the story; the exit status says whether anything was lost, torn or doubled."""
     began = time.monotonic()
-    print("A chat agent commits its turns to a SQLite file. It is killed in the middle of a commit.\n")
+    print("An agent commits its turns to a SQLite file, and is killed in the middle of a commit.\n")
     with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
         wrong = survive(f"sqlite:///{Path(folder) / 'chat.db'}")
     for problem in wrong:

@@ -80,12 +80,16 @@ class Transaction(Protocol):
         """Run one statement; its first row, or none."""
         ...
 
-    async def promoted(self, name: str, /, **params: Any) -> Row | None:
+    async def promoted(self, name: str, /, **params: Any) -> list[Row]:
         """Run a statement that only some backends have, as a transaction of its own.
 
-        None where the backend has no such statement, or it declined; the operation then goes
+        No rows where the backend has no such statement, or it declined; the operation then goes
         the general way. Only allowed before the first trip.
         """
+        ...
+
+    def has(self, name: str) -> bool:
+        """Whether the backend has a promoted statement."""
         ...
 
     def after_commit(self, action: Callable[[], None]) -> None:

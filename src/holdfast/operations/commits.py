@@ -17,6 +17,7 @@ from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult
 from holdfast.model.graph import Append, Node, ReplaceFull, Splice, Unchanged
 from holdfast.operations import forks, records
 from holdfast.operations.address import Address
+from holdfast.operations.light import try_light
 from holdfast.operations.writing import Change, head_calls
 from holdfast.rules import commits, graph, heads, leases, stamps
 from holdfast.rules.commits import Prepared
@@ -56,6 +57,9 @@ def _steps(
 async def _commit(
     tx: Transaction, at: Address, prepared: Prepared, *, momentary: bool
 ) -> RuntimeCommitResult:
+    light = await try_light(tx, at, prepared, momentary=momentary)
+    if light is not None:
+        return light
     if _starts_elsewhere(prepared):
         await forks.begin_at(tx, at, prepared.commit)
     found = await _enter(tx, at, prepared)

@@ -94,14 +94,15 @@ class PostgresTransaction:
         rows = self._one(Call(name, params))
         return rows[0] if rows else None
 
-    async def promoted(self, name: str, /, **params: Any) -> Row | None:
-        """Run a statement as a transaction of its own; none if there is no such statement."""
+    async def promoted(self, name: str, /, **params: Any) -> list[Row]:
+        """Run a statement as a transaction of its own; no rows if there is no such statement."""
         if self._open:
             raise RuntimeError("promoted() comes before the first trip")
-        if name not in self._shared.statements:
-            return None
-        rows = self._alone(Call(name, params))
-        return rows[0] if rows else None
+        return self._alone(Call(name, params)) if self.has(name) else []
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a statement."""
+        return name in self._shared.statements
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` in the background once the write is durable."""

@@ -155,12 +155,14 @@ class AsyncGuard(Holding):
         self._cancelled = False
 
     async def __aenter__(self) -> AsyncGuard:
-        asked_at, ttl_ms = time.monotonic(), self._timings.ttl_ms
-        outcome: ClaimOutcome = await self._view.claim_lease(self._owner, ttl_ms)
-        if isinstance(outcome, Busy) and self._is_dead(outcome.holder):
-            asked_at = time.monotonic()
-            outcome = await self._view.reclaim_lease(outcome.holder, self._owner, ttl_ms)
-        self._begin(outcome, asked_at)
+        claiming = asyncio.ensure_future(self._claim())
+        try:
+            await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            await asyncio.wait({claiming})
+            if self._hold is not None:
+                await self._release()
+            raise
         turn = asyncio.current_task()
         assert turn is not None, "a guard is entered by a task"
         self._turn, self._cancels_before = turn, turn.cancelling()
@@ -200,6 +202,14 @@ class AsyncGuard(Holding):
                 self._lost = lost
             raise
         return result
+
+    async def _claim(self) -> None:
+        asked_at, ttl_ms = time.monotonic(), self._timings.ttl_ms
+        outcome: ClaimOutcome = await self._view.claim_lease(self._owner, ttl_ms)
+        if isinstance(outcome, Busy) and self._is_dead(outcome.holder):
+            asked_at = time.monotonic()
+            outcome = await self._view.reclaim_lease(outcome.holder, self._owner, ttl_ms)
+        self._begin(outcome, asked_at)
 
     async def _settle(self, commit: RuntimeCommit) -> RuntimeCommitResult:
         result: RuntimeCommitResult = await self._view.commit(commit)

@@ -43,9 +43,13 @@ class SqliteTransaction:
         rows = self._run(Call(name, params))
         return rows[0] if rows else None
 
-    async def promoted(self, name: str, /, **params: Any) -> Row | None:  # noqa: ARG002
-        """None: a statement costs no trip here, so nothing needs promoting."""
-        return None
+    async def promoted(self, name: str, /, **params: Any) -> list[Row]:  # noqa: ARG002
+        """No rows: a statement costs no trip here, so nothing needs promoting."""
+        return []
+
+    def has(self, name: str) -> bool:  # noqa: ARG002
+        """False: nothing is promoted here."""
+        return False
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run `action` in the background once the write is durable."""

@@ -204,3 +204,245 @@ CREATE INDEX artifact_by_ref ON holdfast.artifact (ref);
 CREATE TABLE holdfast.removal (
     session bigint PRIMARY KEY
 );
+
+-- The light commit (EXT-7) in one statement: lock, judge, write. It knows only the plain case and
+-- declines, writing nothing and returning no row, whatever needs explaining or is out of the
+-- ordinary: a guard that does not hold, a node that is known, a removal that others would notice.
+-- Python then goes the general way, where every rule stands once and each refusal has its reason.
+CREATE FUNCTION holdfast.light_commit(
+    p_session_id text, p_bound_key bigint, p_now_ms bigint,
+    p_momentary boolean, p_token text, p_generation bigint, p_owner_id text,
+    p_incarnation_id text, p_release boolean,
+    p_expect_revision bigint, p_expect_tagged boolean, p_expect_tag text,
+    p_set_tag boolean, p_tag text, p_activity_us bigint,
+    p_config_enc bigint, p_config_tag text, p_config bytea,
+    p_session_name text, p_created_at_ms bigint, p_model text, p_cwd text, p_relation text,
+    p_relation_kind text, p_parent_session_id text, p_scope bytea, p_label_names text[],
+    p_label_values text[],
+    p_start text, p_anchor text, p_keep bigint, p_detach boolean,
+    p_node_id text[], p_kind text[], p_enc bigint[], p_node_tag text[], p_body bytea[],
+    p_caused_by text[], p_agent_frame_id text[], p_role text[], p_preview text[],
+    p_at_us bigint[], p_user_text text[]
+) RETURNS TABLE (
+    key bigint, head_revision bigint, checkpoint_ref text,
+    sequence bigint, node_id text, parent_id text, kind text, enc smallint, tag text, body bytea,
+    caused_by text, agent_frame_id text, role text, preview text, at_us bigint
+) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    h holdfast.session;
+    b holdfast.branch;
+    v_now bigint;
+    v_count bigint := coalesce(cardinality(p_node_id), 0);
+    v_users bigint := 0;
+    v_removed bigint := 0;
+    v_removed_users bigint := 0;
+    v_first_removed bigint;
+    v_cut bigint;
+    v_branch bigint;
+    v_length bigint := 0;
+    v_leaf text;
+    v_extends boolean := false;
+    v_removed_nodes holdfast.node[];
+BEGIN
+    SELECT s.* INTO h FROM holdfast.session s WHERE s.id = p_session_id FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        IF p_bound_key IS NOT NULL OR NOT p_momentary OR p_start = 'node'
+           OR p_expect_revision <> 0 OR p_expect_tag IS NOT NULL THEN
+            RETURN;
+        END IF;
+        INSERT INTO holdfast.session (id) VALUES (p_session_id)
+            ON CONFLICT DO NOTHING RETURNING * INTO h;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    v_now := holdfast.now_ms(p_now_ms);
+    IF h.key <> p_bound_key
+       OR p_expect_revision <> h.head_revision
+       OR p_expect_tagged AND p_expect_tag IS DISTINCT FROM h.head_tag
+       OR p_momentary AND h.owner_id IS NOT NULL AND h.expires_at_ms > v_now
+       OR NOT p_momentary AND (h.token = p_token AND h.generation = p_generation
+              AND h.owner_id = p_owner_id AND h.incarnation_id = p_incarnation_id
+              AND h.expires_at_ms > v_now) IS NOT TRUE THEN
+        RETURN;
+    END IF;
+
+    IF v_count > 0 AND NOT p_detach AND EXISTS (
+        SELECT 1
+          FROM unnest(p_node_id) AS j (id)
+         CROSS JOIN (SELECT h.key AS owner
+                      UNION SELECT i.owner FROM holdfast.inherited i WHERE i.session = h.key) o
+          JOIN holdfast.node n ON n.node_id = j.id AND n.owner = o.owner
+          JOIN holdfast.branch k ON k.id = n.branch
+         WHERE k.owner = h.key AND k.detached = 0
+            OR EXISTS (SELECT 1 FROM holdfast.inherited i
+                        WHERE i.session = h.key AND i.branch = n.branch
+                          AND n.ordinal >= i.start AND n.ordinal < i.upto)) THEN
+        RETURN;
+    END IF;
+
+    -- Where the nodes go: behind the leaf, behind another node that can be seen, or to a root.
+    IF p_start = 'leaf' AND h.leaf_id IS NOT NULL THEN
+        v_branch := h.branch; v_length := h.length; v_leaf := h.leaf_id;
+    ELSIF p_start = 'node' THEN
+        SELECT n.branch, n.ordinal + 1, n.node_id INTO v_branch, v_length, v_leaf
+          FROM (SELECT h.key AS owner
+                 UNION SELECT i.owner FROM holdfast.inherited i WHERE i.session = h.key) o
+          JOIN holdfast.node n ON n.node_id = p_anchor AND n.owner = o.owner
+          JOIN holdfast.branch k ON k.id = n.branch
+         WHERE (k.owner = h.key AND k.detached = 0
+                OR EXISTS (SELECT 1 FROM holdfast.inherited i
+                            WHERE i.session = h.key AND i.branch = n.branch
+                              AND n.ordinal >= i.start AND n.ordinal < i.upto))
+           AND NOT EXISTS (SELECT 1 FROM holdfast.hidden d
+                            WHERE d.session = h.key AND d.branch = n.branch
+                              AND d.ordinal = n.ordinal);
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF v_branch IS NOT NULL THEN
+        SELECT k.* INTO b FROM holdfast.branch k WHERE k.id = v_branch;
+        IF (v_count > 0 OR p_keep IS NOT NULL) AND (
+               NOT EXISTS (SELECT 1 FROM holdfast.node n
+                            WHERE n.branch = v_branch AND n.ordinal = v_length - 1)
+               OR EXISTS (SELECT 1 FROM holdfast.hidden d
+                           WHERE d.session = h.key AND d.branch = v_branch
+                             AND d.ordinal = v_length - 1)) THEN
+            RETURN;
+        END IF;
+        v_extends := b.owner = h.key AND b.detached = 0
+            AND NOT EXISTS (SELECT 1 FROM holdfast.node n
+                             WHERE n.branch = v_branch AND n.ordinal = v_length)
+            AND NOT EXISTS (SELECT 1 FROM holdfast.hidden d
+                             WHERE d.session = h.key AND d.branch = v_branch
+                               AND d.ordinal = v_length);
+    END IF;
+
+    -- A splice, only where the end of one branch goes and nobody else can see it.
+    IF p_keep IS NOT NULL AND v_branch IS NOT NULL THEN
+        v_cut := CASE WHEN p_keep < 0 THEN greatest(v_length + p_keep, 0)
+                      ELSE least(p_keep, v_length) END;
+        IF p_keep >= 0 AND b.parent IS NOT NULL
+           OR v_cut < b.base OR v_cut = b.base AND b.parent IS NOT NULL
+           OR EXISTS (SELECT 1 FROM holdfast.hidden d
+                       WHERE d.session = h.key AND d.branch = v_branch) THEN
+            RETURN;
+        END IF;
+        IF v_cut < v_length THEN
+            IF NOT v_extends
+               OR EXISTS (SELECT 1 FROM holdfast.inherited i
+                           WHERE i.branch = v_branch AND i.upto > v_cut)
+               OR EXISTS (SELECT 1 FROM holdfast.branch k
+                           WHERE k.parent = v_branch AND k.base > v_cut) THEN
+                RETURN;
+            END IF;
+            SELECT count(*), count(n.user_text),
+                   min(n.sequence) FILTER (WHERE n.user_text IS NOT NULL)
+              INTO v_removed, v_removed_users, v_first_removed
+              FROM holdfast.node n WHERE n.branch = v_branch AND n.ordinal >= v_cut;
+            IF v_first_removed = h.first_user_sequence AND v_removed_users < h.user_message_count
+            THEN
+                RETURN;
+            END IF;
+            v_removed_nodes := ARRAY(
+                SELECT n FROM holdfast.node n
+                 WHERE n.branch = v_branch AND n.ordinal >= greatest(v_cut, v_length - 1000)
+                 ORDER BY n.ordinal);
+            DELETE FROM holdfast.node n WHERE n.branch = v_branch AND n.ordinal >= v_cut;
+            v_length := v_cut;
+            IF v_cut = 0 THEN
+                DELETE FROM holdfast.branch k WHERE k.id = v_branch;
+                v_branch := NULL; v_leaf := NULL; v_extends := false;
+            ELSE
+                SELECT n.node_id INTO v_leaf FROM holdfast.node n
+                 WHERE n.branch = v_branch AND n.ordinal = v_cut - 1;
+            END IF;
+            IF v_removed_users = h.user_message_count THEN
+                h.first_user_sequence := NULL; h.first_user_message := '';
+            END IF;
+        END IF;
+    END IF;
+
+    IF p_detach THEN
+        UPDATE holdfast.branch k SET detached = 1 WHERE k.owner = h.key AND k.detached = 0;
+        DELETE FROM holdfast.inherited i WHERE i.session = h.key;
+        DELETE FROM holdfast.hidden d WHERE d.session = h.key;
+        h.node_count := 0; h.user_message_count := 0;
+        h.first_user_sequence := NULL; h.first_user_message := '';
+    END IF;
+    IF v_count > 0 THEN
+        IF NOT v_extends THEN
+            INSERT INTO holdfast.branch (parent, base, owner) VALUES (v_branch, v_length, h.key)
+                RETURNING id INTO v_branch;
+        END IF;
+        INSERT INTO holdfast.node (branch, ordinal, owner, sequence, node_id, parent_id, kind, enc,
+                                   tag, body, caused_by, agent_frame_id, role, preview, at_us,
+                                   user_text)
+        SELECT v_branch, v_length + u.i - 1, h.key, h.next_sequence + u.i - 1, u.node_id,
+               CASE WHEN u.i = 1 THEN v_leaf ELSE p_node_id[u.i - 1] END, u.kind, u.enc, u.tag,
+               u.body, u.caused_by, u.agent_frame_id, u.role, u.preview, u.at_us, u.user_text
+          FROM unnest(p_node_id, p_kind, p_enc, p_node_tag, p_body, p_caused_by,
+                      p_agent_frame_id, p_role, p_preview, p_at_us, p_user_text)
+               WITH ORDINALITY AS u (node_id, kind, enc, tag, body, caused_by, agent_frame_id,
+                                     role, preview, at_us, user_text, i);
+        v_length := v_length + v_count;
+        v_leaf := p_node_id[v_count];
+        SELECT count(*) INTO v_users FROM unnest(p_user_text) AS u (t) WHERE u.t IS NOT NULL;
+        IF v_users > 0 AND h.first_user_sequence IS NULL THEN
+            SELECT h.next_sequence + u.i - 1, u.t
+              INTO h.first_user_sequence, h.first_user_message
+              FROM unnest(p_user_text) WITH ORDINALITY AS u (t, i)
+             WHERE u.t IS NOT NULL ORDER BY u.i LIMIT 1;
+        END IF;
+    END IF;
+
+    IF p_config IS NOT NULL THEN
+        INSERT INTO holdfast.head_state AS hs (session, config_enc, config_tag, config)
+        VALUES (h.key, p_config_enc, p_config_tag, p_config)
+        ON CONFLICT (session) DO UPDATE SET
+            config_enc = excluded.config_enc, config_tag = excluded.config_tag,
+            config = excluded.config;
+    END IF;
+    UPDATE holdfast.listing l
+       SET updated_at_ms = v_now, activity_us = coalesce(p_activity_us, v_now * 1000)
+     WHERE l.session = h.key;
+    IF NOT FOUND THEN
+        INSERT INTO holdfast.session_meta (session, session_name, created_at_ms, model, cwd,
+                                           relation, relation_kind, parent_session_id)
+        VALUES (h.key, p_session_name, coalesce(p_created_at_ms, v_now), p_model, p_cwd,
+                p_relation, p_relation_kind, p_parent_session_id);
+        INSERT INTO holdfast.listing (session, id, scope, activity_us, updated_at_ms)
+        VALUES (h.key, p_session_id, p_scope, coalesce(p_activity_us, v_now * 1000), v_now);
+        INSERT INTO holdfast.label (session, name, value)
+        SELECT h.key, l.name, l.value FROM unnest(p_label_names, p_label_values) AS l (name, value);
+    END IF;
+    UPDATE holdfast.session s
+       SET head_revision = h.head_revision + 1,
+           head_tag = CASE WHEN p_set_tag THEN p_tag ELSE h.head_tag END,
+           branch = v_branch, length = v_length, leaf_id = v_leaf,
+           node_count = h.node_count - v_removed + v_count,
+           next_sequence = h.next_sequence + v_count,
+           user_message_count = h.user_message_count - v_removed_users + v_users,
+           first_user_sequence = h.first_user_sequence,
+           first_user_message = h.first_user_message,
+           generation = CASE WHEN p_momentary THEN h.generation + 1 ELSE h.generation END,
+           owner_id = CASE WHEN p_momentary OR p_release THEN NULL ELSE h.owner_id END,
+           incarnation_id = CASE WHEN p_momentary OR p_release THEN NULL ELSE h.incarnation_id END,
+           liveness = CASE WHEN p_momentary OR p_release THEN NULL ELSE h.liveness END,
+           token = CASE WHEN p_momentary OR p_release THEN NULL ELSE h.token END,
+           displaced = CASE WHEN p_momentary OR p_release THEN NULL ELSE h.displaced END,
+           claimed_at_ms = CASE WHEN p_momentary OR p_release THEN 0 ELSE h.claimed_at_ms END,
+           expires_at_ms = CASE WHEN p_momentary OR p_release THEN 0 ELSE h.expires_at_ms END
+     WHERE s.key = h.key;
+    RETURN QUERY
+        SELECT h.key, h.head_revision + 1, h.checkpoint_ref, NULL::bigint, NULL::text, NULL::text,
+               NULL::text, NULL::smallint, NULL::text, NULL::bytea, NULL::text, NULL::text,
+               NULL::text, NULL::text, NULL::bigint;
+    RETURN QUERY
+        SELECT h.key, h.head_revision + 1, h.checkpoint_ref, r.sequence, r.node_id, r.parent_id,
+               r.kind, r.enc, r.tag, r.body, r.caused_by, r.agent_frame_id, r.role, r.preview,
+               r.at_us
+          FROM unnest(v_removed_nodes) AS r;
+END $$;

@@ -144,9 +144,7 @@ def test_one_failing_renewal_is_not_a_loss(world: World, store: Any) -> None:
 
 
 @pytest.mark.scenario("LEA-T16")
-def test_failures_past_the_deadline_are_a_loss_and_stop_the_turn(
-    world: World, store: Any
-) -> None:
+def test_failures_past_the_deadline_are_a_loss_and_stop_the_turn(world: World, store: Any) -> None:
     failing(world, store, "renew_lease", times=1_000)
 
     lost = lose_in_a_turn(world, store, take=lambda: None)
@@ -194,8 +192,8 @@ def test_a_commit_that_released_is_not_followed_by_a_release(world: World, store
     backend = world.backend(store)
 
     with store.session("s1").guard(ALICE) as guard:
-        guard.commit(commit("s1", config=1))
-        guard.commit(commit("s1", config=2, release_session_execution_lease=True))
+        guard.commit(commit("s1", config={"n": 1}))
+        guard.commit(commit("s1", config={"n": 2}, release_session_execution_lease=True))
         bobs = lease_on(store, "s1", BOB)
         backend.counts.clear()
         assert not guard.is_lost
@@ -222,24 +220,43 @@ def test_a_commit_shows_the_guard_that_its_lease_is_lost(world: World, store: An
             world.clock.advance(30_000)
             lease_on(store, "s1", BOB)
             with pytest.raises(LeaseLost):
-                guard.commit(commit("s1", config=1))
+                guard.commit(commit("s1", config={"n": 1}))
             assert guard.is_lost
 
     assert store.sessions.lease("s1").owner == BOB
 
 
-def test_a_turn_cancelled_by_others_stays_cancelled(world: World, store: Any) -> None:
+def cancelled_once(world: World, store: Any, is_due: Callable[[Any], bool]) -> None:
+    """Cancel a guarded turn as soon as its guard, or the recorded holder, says it is due."""
+    aio = world.real(store).aio
+
     async def turn() -> None:
-        async with world.real(store).aio.session("s1").guard(ALICE):
+        async with aio.session("s1").guard(ALICE):
+            entered.set()
             await asyncio.sleep(10)
+
+    entered = threading.Event()
 
     async def main() -> None:
         task = asyncio.create_task(turn())
-        while await world.real(store).aio.sessions.lease("s1") is None:  # noqa: ASYNC110
+        while not is_due(entered):
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(main())
+
+
+def test_a_turn_cancelled_by_others_stays_cancelled(world: World, store: Any) -> None:
+    cancelled_once(world, store, lambda entered: entered.is_set())
+
+    assert store.sessions.lease("s1") is None
+
+
+def test_a_guard_cancelled_while_it_claims_keeps_nothing(world: World, store: Any) -> None:
+    look = world.real(store).sessions
+
+    cancelled_once(world, store, lambda _: look.lease("s1") is not None)
+
     assert store.sessions.lease("s1") is None
