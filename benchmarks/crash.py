@@ -36,6 +36,7 @@ EARLY_SHARE = 0.1
 
 _fork = multiprocessing.get_context("forkserver")
 _APPLICATION = "holdfast-crash"
+TURNS = "turns acknowledged"
 
 
 class Victim:
@@ -124,7 +125,7 @@ class Watch:
         if kind == "done":
             number, how = rest.split()
             wrong = victim.hear(int(number), again=how == "again")
-            self.counts["turns acknowledged"] += 1
+            self.counts[TURNS] += 1
             self.counts["  of these repeated and recognised"] += how == "again"
             if wrong:
                 self.wrong("doubled", session_id, wrong)
@@ -249,7 +250,7 @@ def _tell(line: str) -> None:
 COUNTED = (
     "kills",
     "kills while starting",
-    "turns acknowledged",
+    TURNS,
     "  of these repeated and recognised",
     "turns under way at a kill",
     "  of these found whole",

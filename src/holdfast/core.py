@@ -6,18 +6,18 @@ future of its own loop; the store's threads only ever tell that loop that there 
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from holdfast.collector import AutoCollector
 from holdfast.engine import Backend, Work
 from holdfast.errors import ReadOnlyStore, StoreClosed
-from holdfast.operations.levers import AutoCollector
 from holdfast.settings import Settings
 from holdfast.transaction import Mode
+from holdfast.waiting import settled
 
 T = TypeVar("T")
 
@@ -111,45 +111,3 @@ class Core:
         """Run something long on a thread of the store."""
         self._check_alive()
         return await settled(self._helpers.submit(task), self.settings.wait_ms)
-
-
-async def settled(future: Future[T], wait_ms: int) -> T:
-    """The outcome of handed-over work; a cancelled caller is told once it is known (EXT-15)."""
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[None] = loop.create_future()
-    future.add_done_callback(lambda _: _tell(loop, answered))
-    try:
-        await asyncio.shield(answered)
-    except asyncio.CancelledError as cancelled:
-        if future.cancel():
-            raise
-        await _outlast(answered, wait_ms)
-        if future.done() and (error := future.exception()) is not None:
-            raise cancelled from error
-        raise
-    return future.result()
-
-
-async def _outlast(answered: asyncio.Future[None], wait_ms: int) -> None:
-    """Wait on, whoever cancels again, for as long as a write may take."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + wait_ms / 1000
-    while not answered.done() and (left := deadline - loop.time()) > 0:
-        try:
-            await asyncio.wait_for(asyncio.shield(answered), left)
-        except asyncio.CancelledError:
-            continue
-        except TimeoutError:
-            return
-
-
-def _tell(loop: asyncio.AbstractEventLoop, answered: asyncio.Future[None]) -> None:
-    try:
-        loop.call_soon_threadsafe(_wake, answered)
-    except RuntimeError:
-        pass  # The loop was closed meanwhile: nobody is left to be told.
-
-
-def _wake(answered: asyncio.Future[None]) -> None:
-    if not answered.done():
-        answered.set_result(None)

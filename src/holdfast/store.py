@@ -47,23 +47,37 @@ from holdfast.transaction import Steps
 
 
 class _Viewing(Descriptor, Generic[P]):
-    """An operation on the store that answers with the address of a session."""
+    """An operation that answers with the address of a session, shown as a bound view."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function, hidden=1)
-
-    def _bind(self, area: Sessions[Any] | None) -> Any:
+    def _on_store(self, area: Sessions[Any] | None) -> Any:
         if area is None:
             return self
+        core = area._core
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            found = area._finish(lambda: self._work(area._core, *args, **kwargs))
-            return _later(area, found) if area._aio else area._view(found)
+            return _shown(area, area._finish(lambda: self._work(core, *args, **kwargs)))
+
+        return method
+
+    def _on_session(self, area: SessionVerbs[Any, Any] | None) -> Any:
+        if area is None:
+            return self
+        core, bound = area._core, area._at
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
+            return _shown(area, area._finish(lambda: self._work(core, at, *rest, **kwargs), at))
 
         return method
 
 
-async def _later(area: Sessions[Any], found: Coroutine[Any, Any, Address | None]) -> Any:
+def _shown(area: SessionVerbs[Any, Any], found: Any) -> Any:
+    return _shown_later(area, found) if area._aio else area._view(found)
+
+
+async def _shown_later(
+    area: SessionVerbs[Any, Any], found: Coroutine[Any, Any, Address | None]
+) -> Any:
     return area._view(await found)
 
 
@@ -71,7 +85,7 @@ class making(_Viewing[P]):  # noqa: N801  (reads as a declaration)
     """An operation whose answer is a bound view."""
 
     def __init__(self, function: Callable[Concatenate[Settings, P], Steps[Address]]) -> None:
-        super().__init__(function)
+        super().__init__(function, hidden=1)
 
     @overload
     def __get__(self, area: None, owner: type) -> making[P]: ...
@@ -84,7 +98,7 @@ class making(_Viewing[P]):  # noqa: N801  (reads as a declaration)
         self, area: Sessions[Aio], owner: type
     ) -> Callable[P, Coroutine[Any, Any, SessionView[Aio]]]: ...
     def __get__(self, area: Sessions[Any] | None, owner: type) -> Any:
-        return self._bind(area)
+        return self._on_store(area)
 
 
 class finding(_Viewing[P]):  # noqa: N801
@@ -93,7 +107,7 @@ class finding(_Viewing[P]):  # noqa: N801
     def __init__(
         self, function: Callable[Concatenate[Settings, P], Steps[Address | None]]
     ) -> None:
-        super().__init__(function)
+        super().__init__(function, hidden=1)
 
     @overload
     def __get__(self, area: None, owner: type) -> finding[P]: ...
@@ -106,7 +120,37 @@ class finding(_Viewing[P]):  # noqa: N801
         self, area: Sessions[Aio], owner: type
     ) -> Callable[P, Coroutine[Any, Any, SessionView[Aio] | None]]: ...
     def __get__(self, area: Sessions[Any] | None, owner: type) -> Any:
-        return self._bind(area)
+        return self._on_store(area)
+
+
+class forking(_Viewing[P]):  # noqa: N801
+    """An operation on one session whose answer is a view of another, or none."""
+
+    def __init__(
+        self, function: Callable[Concatenate[Settings, Address, P], Steps[Address | None]]
+    ) -> None:
+        super().__init__(function, hidden=2)
+
+    @overload
+    def __get__(self, area: None, owner: type) -> forking[P]: ...
+    @overload
+    def __get__(
+        self, area: SessionVerbs[Blocking, ById], owner: type
+    ) -> Callable[Concatenate[str, P], SessionView[Blocking] | None]: ...
+    @overload
+    def __get__(
+        self, area: SessionVerbs[Aio, ById], owner: type
+    ) -> Callable[Concatenate[str, P], Coroutine[Any, Any, SessionView[Aio] | None]]: ...
+    @overload
+    def __get__(
+        self, area: SessionVerbs[Blocking, Bound], owner: type
+    ) -> Callable[P, SessionView[Blocking] | None]: ...
+    @overload
+    def __get__(
+        self, area: SessionVerbs[Aio, Bound], owner: type
+    ) -> Callable[P, Coroutine[Any, Any, SessionView[Aio] | None]]: ...
+    def __get__(self, area: SessionVerbs[Any, Any] | None, owner: type) -> Any:
+        return self._on_session(area)
 
 
 class SessionVerbs(SessionArea[C, A], Generic[C, A]):
@@ -130,6 +174,11 @@ class SessionVerbs(SessionArea[C, A], Generic[C, A]):
     lease = on_session(leases.lease)
     vacuum = session_lever(levers.vacuum_session)
     prune_turn_commits = session_lever(levers.prune_session_turns)
+    fork = forking(forks.fork)
+    delete = on_session(sessions.delete)
+
+    def _view(self, at: Address | None) -> SessionView[C] | None:
+        return None if at is None else SessionView(self._core, aio=self._aio, at=at)
 
 
 class Sessions(SessionVerbs[C, ById]):
@@ -137,13 +186,8 @@ class Sessions(SessionVerbs[C, ById]):
 
     create = making(sessions.create)
     open = finding(sessions.find)
-    fork = finding(forks.fork)
-    delete = operation(sessions.delete)
     list = operation(listing.list_sessions)
     find_path = operation(reading.find_path)
-
-    def _view(self, at: Address | None) -> SessionView[C] | None:
-        return None if at is None else SessionView(self._core, aio=self._aio, at=at)
 
 
 class SessionView(SessionVerbs[C, Bound]):

@@ -11,7 +11,7 @@ SCOPES = [scope for depth in range(4) for scope in itertools.product(LABELS, rep
 
 def test_scopes_come_back():
     for scope in SCOPES:
-        assert decode_scope(encode_scope(scope)) == scope
+        assert decode_scope(encode_scope(scope), "s1") == scope
 
 
 @pytest.mark.parametrize("prefix", [(), ("a",), ("a", "b"), ("\x01",), ("\U0010ffff",), ("é",)])
@@ -43,13 +43,13 @@ def test_scopes_that_are_refused(scope, reason):
 
 def test_the_largest_scope_is_legal():
     scope = ("x" * 256,) * 4
-    assert decode_scope(encode_scope(scope)) == scope
+    assert decode_scope(encode_scope(scope), "s1") == scope
 
 
 @pytest.mark.parametrize("stored", [b"a", b"\xff\0", b"a\0b"])
 def test_an_unreadable_scope_is_corrupt(stored):
     with pytest.raises(CorruptRecord):
-        decode_scope(stored)
+        decode_scope(stored, "s1")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,8 @@ def list_artifacts(
         return Done([])
 
     async def steps(tx: Transaction) -> list[Artifact]:
-        rows = await tx.all("list_artifacts", namespace=namespace, after=after, limit=limit)
+        page = call("list_artifacts", namespace=namespace, after=after, limit=limit)
+        (rows,) = await tx.conclude(page)
         return [msgspec.convert(row, Artifact) for row in rows]
 
     return steps

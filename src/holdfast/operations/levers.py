@@ -7,8 +7,6 @@ blocking caller's, and is handed `run`, which finishes one operation.
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
@@ -22,8 +20,6 @@ from holdfast.transaction import Call, Mode, Row, Transaction, call
 
 T = TypeVar("T")
 BATCH = 1_000
-
-log = logging.getLogger("holdfast")
 
 
 class Run(Protocol):
@@ -90,36 +86,6 @@ def collect_garbage(
 
 def _window(limit: int) -> int:
     return max(checks.limit(limit), 1)
-
-
-class AutoCollector:
-    """Collects after every n-th revision of any session, one run at a time (GCX-7)."""
-
-    def __init__(self, run: Run, env: Settings) -> None:
-        self._run = run
-        self._env = env
-        self._busy = threading.Lock()
-        #: For tests and for whoever watches the store: runs that ended, and that failed.
-        self.runs = 0
-        self.failures = 0
-
-    def wants(self, revision: int) -> bool:
-        """Whether a commit that made this revision is due to be followed by a collection."""
-        every = self._env.gc_every_commits
-        return bool(every) and revision % int(every or 1) == 0
-
-    def collect(self) -> None:
-        """Collect unless a collection is under way; never raises."""
-        if not self._busy.acquire(blocking=False):
-            return
-        try:
-            collect_garbage(self._run, self._env)
-            self.runs += 1
-        except Exception:
-            self.failures += 1
-            log.exception("automatic collection failed; commits go on")
-        finally:
-            self._busy.release()
 
 
 # --- vacuum and retention ----------------------------------------------------------------

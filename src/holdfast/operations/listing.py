@@ -13,7 +13,7 @@ from holdfast.model.sessions import ListingOrder, ListingPage
 from holdfast.operations import records
 from holdfast.rules import checks, scopes
 from holdfast.settings import Settings
-from holdfast.transaction import Done, Steps, Transaction, read
+from holdfast.transaction import Done, Steps, Transaction, call, read
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -60,7 +60,7 @@ def list_sessions(
         filters |= {"label_value": filters["label_values"][0]}
 
     async def steps(tx: Transaction) -> ListingPage:
-        rows = await tx.all(
+        page = call(
             f"list_by_{way}_{_DIRECTION[order]}",
             after_activity=after.activity_us,
             after_id=after.session_id,
@@ -69,6 +69,7 @@ def list_sessions(
             limit=limit + 1,
             **filters,
         )
+        (rows,) = await tx.conclude(page)
         lines = [records.listing(row) for row in rows[:limit]]
         last = lines[-1] if len(rows) > limit else None
         following = None if last is None else _encode(last.activity_us, last.session_id)

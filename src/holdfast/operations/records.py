@@ -65,11 +65,14 @@ def frames(row: Mapping[str, Any], execution_ref: str | None) -> list[JsonValue]
     """The frames; the current one refers to the checkpoint's execution state (CHK-7)."""
     if row["frames"] is None:
         return []
-    stored: list[dict[str, Any]] = _json(row["frames"], "agent_frames", row["id"])
-    for frame in stored:
-        if frame["frame_id"] == row["current_frame_id"]:
-            frame["execution_state_ref"] = execution_ref
-    return list(stored)
+    stored = _json(row["frames"], "agent_frames", row["id"])
+    try:
+        for frame in stored:
+            if frame["frame_id"] == row["current_frame_id"]:
+                frame["execution_state_ref"] = execution_ref
+        return list(stored)
+    except (TypeError, KeyError) as error:
+        raise CorruptRecord("agent_frames", row["id"], "unparsable") from error
 
 
 def meta(row: Mapping[str, Any]) -> SessionMeta:
@@ -82,7 +85,7 @@ def meta(row: Mapping[str, Any]) -> SessionMeta:
         model=row["model"],
         cwd=row["cwd"],
         relation=decode_relation(row["relation"], row["id"]),
-        scope=scopes.decode_scope(row["scope"]),
+        scope=scopes.decode_scope(row["scope"], row["id"]),
         labels=labels(row),
         activity_us=row["activity_us"],
     )
@@ -105,7 +108,7 @@ def listing(row: Mapping[str, Any]) -> SessionListing:
         cwd=row["cwd"],
         model=row["model"],
         relation=decode_relation(row["relation"], row["id"]),
-        scope=scopes.decode_scope(row["scope"]),
+        scope=scopes.decode_scope(row["scope"], row["id"]),
         labels=labels(row),
         head_revision=row["head_revision"],
         node_count=row["node_count"],

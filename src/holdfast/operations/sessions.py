@@ -177,14 +177,14 @@ def picker_info(env: Settings, at: Address) -> Steps[SessionListing | None]:
 @write
 def delete(
     env: Settings,
-    session_id: str,
+    at: Address,
     force: bool = False,
     with_children: bool = False,
     expect: Expectation = ANY,
 ) -> Steps[DeletionReport]:
     """Delete a session, and on request all its children; refused while it is leased."""
-    checks.identifier(session_id, "session_id")
-    heads.check_expectation(expect)
+    session_id = at.session_id
+    heads.check_expectation(expect, "expect")
 
     async def steps(tx: Transaction) -> DeletionReport:
         family = await tx.all(
@@ -194,6 +194,7 @@ def delete(
         # In id order, so that two deletions never wait for each other crosswise.
         rows = await tx.all("enter_sections", session_ids=[row["id"] for row in family])
         head = next((row for row in rows if row["id"] == session_id), None)
+        at.met(head)
         heads.must_match(session_id, expect, head)
         for row in rows if not force else ():
             _must_be_idle(row)

@@ -211,7 +211,12 @@ def _frames(commit: RuntimeCommit, env: Settings) -> Frames | None:
     if current and current not in seen:
         raise InvalidArgument("current_agent_frame_id", "names no listed frame")
     checks.text(current, "current_agent_frame_id")
-    body = canonical(listed, "agent_frames", env.max_value_bytes).decode()
+    # Each frame is a value of its own, with a limit of its own.
+    spelled = [
+        canonical(frame, f"agent_frames[{index}]", env.max_value_bytes).decode()
+        for index, frame in enumerate(listed)
+    ]
+    body = f"[{','.join(spelled)}]"
     # The current frame's own ref is the manifest's, filled in when reading.
     refs = {
         f"frame:{index}": frame["execution_state_ref"]

@@ -30,15 +30,15 @@ def encode_scope(labels: Sequence[str], field: str = "scope") -> bytes:
     return b"".join(label + b"\0" for label in encoded)
 
 
-def decode_scope(stored: bytes) -> tuple[str, ...]:
-    """The labels of a stored scope."""
+def decode_scope(stored: bytes, session_id: str) -> tuple[str, ...]:
+    """The labels of a session's stored scope."""
     *labels, rest = bytes(stored).split(b"\0")
     try:
         if not rest:
             return tuple(label.decode() for label in labels)
     except UnicodeDecodeError:
         pass
-    raise CorruptRecord("session_scope", repr(stored), "unparsable")
+    raise CorruptRecord("session_scope", session_id, "unparsable")
 
 
 def prefix_range(labels: Sequence[str], field: str = "scope_prefix") -> tuple[bytes, bytes]:

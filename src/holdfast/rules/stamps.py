@@ -24,7 +24,7 @@ def decode_result(stored: str, turn_id: str) -> RuntimeCommitResult:
     try:
         document = parse(stored.encode())
         version = document.pop("schema_version")
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise CorruptRecord("turn_commit", turn_id, "unparsable") from error
     if not isinstance(version, int) or isinstance(version, bool):
         raise CorruptRecord("turn_commit", turn_id, "schema_version")

@@ -82,6 +82,10 @@ def _require_ours(path: str) -> None:
             peek.close()
     except apsw.NotADBError as error:
         raise NotAStore(path, "not a database") from error
+    except apsw.CorruptError:
+        # Perhaps it is being made at this moment, or was when its maker died: the opening
+        # itself will see, under a lock and with the journal.
+        return
     except apsw.Error as error:
         raise translate(error, "open") from error
     if found != APPLICATION_ID:

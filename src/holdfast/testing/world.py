@@ -131,7 +131,8 @@ class World:
         """Every row of every table: what there is to see of what an operation wrote."""
         names = self.tables(store)
         with self.beneath(store) as run:
-            return {name: sorted(run(f"SELECT * FROM {{{name}}}"), key=repr) for name in names}
+            rows = {name: run(f"SELECT * FROM {{{name}}}") for name in names}  # noqa: S608
+            return {name: sorted(found, key=repr) for name, found in rows.items()}
 
     @contextmanager
     def held(self, store: Any, session_id: str) -> Iterator[None]:

@@ -82,4 +82,4 @@ SELECT max(b.key) AS upto, coalesce(sum({reachable}), 0) AS retained
 DELETE FROM blob AS b
  WHERE b.key > :after AND b.key <= :upto AND b.stored_at_ms <= :now_ms - :grace_ms
    AND NOT {reachable}
-RETURNING b.stored_len;
+RETURNING stored_len;

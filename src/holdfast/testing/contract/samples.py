@@ -41,7 +41,8 @@ def lease_on(store: Any, session_id: str, owner: LeaseOwner = ALICE, ttl_ms: int
 
 def commit(session_id: str, **fields: Any) -> RuntimeCommit:
     """A commit that checks nothing of the head unless told to."""
-    return RuntimeCommit(**{"session_id": session_id, "expected_head_revision": ANY} | fields)
+    given: dict[str, Any] = {"session_id": session_id, "expected_head_revision": ANY}
+    return RuntimeCommit(**given | fields)
 
 
 def put(store: Any, session_id: str, **fields: Any) -> Any:

@@ -7,14 +7,13 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 import holdfast
 from holdfast import Lease, RuntimeCommit, Session
+from holdfast.testing.calm import Calm, Loop
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract.samples import (
-    ALICE,
     chain,
     checkpoint,
     commit,
@@ -121,16 +120,62 @@ def failed_everywhere(store: Any, world: World) -> list[str]:
     raise AssertionError
 
 
-def killed_everywhere(_: Any, url: str, settings: dict[str, Any], now_ms: int) -> list[str]:
-    """As above, and at every moment a process dies: a child of this one, which opens anew."""
+def killed_everywhere(
+    store: Any, url: str, settings: dict[str, Any], now_ms: int, colour: str
+) -> list[str]:
+    """As above, but at every moment a process dies, which opened a store of its own for it."""
+    store.close()  # nothing of it may be open in the processes that follow
     for moment in itertools.count():
         child = os.fork()
         if not child:
-            with holdfast.open(url, clock=ManualClock(now_ms), **settings) as store:
-                lease = before_it(store, f"s{moment}")
-                store._core.backend.on_statement = cut_at(moment, lambda: os._exit(1))
-                store.sessions.commit(everything(f"s{moment}", lease))
-                os._exit(0)
-        if os.waitpid(child, 0)[1] == 0:
+            try:
+                own = holdfast.open(url, clock=ManualClock(now_ms), **settings)
+                face: Any = Calm(own.aio, Loop()) if colour == "async" else own
+                lease = before_it(face, f"s{moment}")
+                own._core.backend.on_statement = cut_at(moment, lambda: os._exit(1))  # type: ignore[attr-defined]
+                face.sessions.commit(everything(f"s{moment}", lease))
+            except BaseException:
+                os._exit(2)
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code != 1:
+            assert code == 0
             return [f"s{each}" for each in range(moment + 1)]
     raise AssertionError
+
+
+def judge(store: Any, session_ids: list[str]) -> None:
+    """Every session is as it was before the commit, or as the one that was not cut off."""
+    before_it(store, "untouched")
+    untouched, finished = describe(store, "untouched"), describe(store, session_ids[-1])
+    found = [describe(store, session_id) for session_id in session_ids]
+    assert untouched != finished
+    assert [each for each in found if each not in (untouched, finished)] == []
+    assert untouched in found
+    assert found[-2] == finished, "cut off behind its commit"
+
+
+@pytest.mark.scenario("COM-T18")
+def test_a_commit_that_fails_anywhere_leaves_all_or_nothing(store: Any, world: World) -> None:
+    session_ids = failed_everywhere(store, world)
+
+    judge(store, session_ids)
+
+
+@pytest.mark.scenario("COM-T18")
+def test_a_process_killed_in_a_commit_leaves_all_or_nothing(world: World) -> None:
+    if not world.is_durable:
+        # A database in memory dies with its process, and nothing of a commit can outlive it.
+        store = world.open()
+        before_it(store, "s1")
+        store.close()
+        assert world.open().sessions.load("s1") is None
+        return
+    settings = {"schema": world.schema} if world.is_server else {}
+    killer = spawn(
+        world, killed_everywhere, world.url, settings, world.clock.now_ms(), world.colour
+    )
+
+    (session_ids,) = together(killer)
+
+    judge(world.open(), session_ids)

@@ -203,8 +203,7 @@ def test_errors_form_one_tree_with_two_branches() -> None:
 
 
 def test_no_error_carries_a_token(store: Any) -> None:
-    owner = LeaseOwner("alice", "alice-1", local_process())
-    held = lease_on(store, "s1", owner)
+    held = lease_on(store, "s1", local_process("alice"))
 
     with pytest.raises(SessionBusy) as busy:
         store.sessions.delete("s1")

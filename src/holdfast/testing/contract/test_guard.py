@@ -51,12 +51,16 @@ def lose_in_a_turn(world: World, store: Any, take: Callable[[], Any]) -> Excepti
         stop.set()
 
     view = world.real(store).session("s1")
-    with pytest.raises((LeaseLost, StoreUnavailable)) as raised:
+
+    def turn() -> None:
         with view.guard(ALICE, QUICK, on_lost=on_lost) as guard:
             take()
             assert stop.wait(10)
             assert guard.is_lost
             guard.check()
+
+    with pytest.raises((LeaseLost, StoreUnavailable)) as raised:
+        turn()
     assert told == [raised.value]
     return raised.value
 
@@ -64,7 +68,8 @@ def lose_in_a_turn(world: World, store: Any, take: Callable[[], Any]) -> Excepti
 async def _lose_async(world: World, store: Any, take: Callable[[], Any]) -> Exception | None:
     view = world.real(store).aio.session("s1")
     saw: list[BaseException] = []
-    with pytest.raises((LeaseLost, StoreUnavailable)) as raised:
+
+    async def turn() -> None:
         async with view.guard(ALICE, QUICK) as guard:
             await asyncio.to_thread(take)
             try:
@@ -73,6 +78,9 @@ async def _lose_async(world: World, store: Any, take: Callable[[], Any]) -> Exce
                 saw.append(cancelled)
                 assert guard.is_lost
                 raise
+
+    with pytest.raises((LeaseLost, StoreUnavailable)) as raised:
+        await turn()
     assert saw
     task = asyncio.current_task()
     assert task is not None
@@ -124,9 +132,9 @@ def test_a_guard_renews_while_the_turn_runs(world: World, store: Any) -> None:
     with store.session("s1").guard(ALICE, QUICK) as guard:
         claimed = guard.lease
         world.clock.advance(100)
-        assert renewed.wait(10)
-        renewed.clear()
-        assert renewed.wait(10)
+        while guard.lease.expires_at_ms == claimed.expires_at_ms:
+            assert renewed.wait(10)
+            renewed.clear()
         assert guard.lease.expires_at_ms == claimed.expires_at_ms + 100
         assert guard.lease.token == claimed.token
 
@@ -173,17 +181,11 @@ def test_a_renewal_that_hangs_does_not_hide_the_deadline(world: World, store: An
             gone.wait(10)
 
     world.backend(store).on_statement = hang
-    noticed = threading.Event()
-
-    def look(guard: Any) -> None:
-        while not guard.is_lost:
-            noticed.wait(0.01)
+    guard = store.session("s1").guard(ALICE, QUICK)
+    with pytest.raises(StoreUnavailable) as raised, guard as held:
+        while not held.is_lost:
+            gone.wait(0.01)
         gone.set()
-
-    with pytest.raises(StoreUnavailable) as raised:
-        with store.session("s1").guard(ALICE, QUICK) as guard:
-            look(guard)
-            guard.check()
     assert raised.value.maybe_written
 
 
@@ -215,13 +217,12 @@ def test_a_commit_that_is_refused_leaves_the_lease_to_the_guard(store: Any) -> N
 
 
 def test_a_commit_shows_the_guard_that_its_lease_is_lost(world: World, store: Any) -> None:
-    with pytest.raises(LeaseLost):
-        with store.session("s1").guard(ALICE) as guard:
-            world.clock.advance(30_000)
-            lease_on(store, "s1", BOB)
-            with pytest.raises(LeaseLost):
-                guard.commit(commit("s1", config={"n": 1}))
-            assert guard.is_lost
+    with pytest.raises(LeaseLost), store.session("s1").guard(ALICE) as guard:
+        world.clock.advance(30_000)
+        lease_on(store, "s1", BOB)
+        with pytest.raises(LeaseLost):
+            guard.commit(commit("s1", config={"n": 1}))
+        assert guard.is_lost
 
     assert store.sessions.lease("s1").owner == BOB
 

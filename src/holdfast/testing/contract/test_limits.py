@@ -1,0 +1,235 @@
+"""Section 2: every limit of GEN-17 is met, and not exceeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import (
+    Append,
+    BlobDescriptor,
+    CheckpointDraft,
+    InvalidArgument,
+    Node,
+    Payload,
+    TokenLedgerEntry,
+    TokenUsage,
+)
+from holdfast.rules.blobs import manifest, ref_of
+from holdfast.testing.contract.samples import chain, create, put
+from holdfast.testing.world import World
+
+MIB = 1024 * 1024
+VALUE = 16 * MIB
+BLOB = 256 * MIB
+SMALL = 1_000
+
+
+def _too_large(field: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        call()
+    assert (refused.value.field, refused.value.reason) == (field, "too_large")
+
+
+def _node(body: Any, **fields: Any) -> Append:
+    return Append([Node(node_id="a", body=body, **fields)])
+
+
+def _text(size: int) -> str:
+    """A text whose canonical JSON has this many bytes."""
+    return "x" * (size - 2)
+
+
+def _frame(size: int) -> dict[str, str]:
+    around = len('{"frame_id":"f","x":""}')
+    return {"frame_id": "f", "x": "x" * (size - around)}
+
+
+#: Commits that carry one value of a size, by the field that is refused.
+ONE_VALUE: dict[str, Callable[[int], dict[str, Any]]] = {
+    "graph.nodes[0].body": lambda size: {"graph": _node(_text(size))},
+    "graph.nodes[0].caused_by": lambda size: {"graph": _node({}, caused_by=_text(size))},
+    "config": lambda size: {"config": {"x": "x" * (size - 8)}},
+    "agent_frames[0]": lambda size: {
+        "agent_frames": [_frame(size)],
+        "current_agent_frame_id": "f",
+    },
+    "turn_state": lambda size: {"checkpoint": CheckpointDraft(turn_state=_text(size))},
+}
+PAYLOADS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "graph.nodes[0].body": lambda size: {"graph": _node(Payload(b"x" * size, "tag"))},
+    "config": lambda size: {"config": Payload("é" * (size // 2), "tag")},
+}
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_one_value_has_16_mib_of_canonical_json(world: World, store: Any) -> None:
+    field, carrying = next(iter(ONE_VALUE.items()))
+    _too_large(field, lambda: put(store, "s1", **carrying(VALUE + 1)))
+    assert world.sql(store, "SELECT count(*) FROM {session}") == [(0,)]
+
+    put(store, "s1", **carrying(VALUE))
+
+    assert len(store.sessions.load_node("s1", "a").body) == VALUE - 2
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_setting_lowers_the_limit_of_every_kind_of_value(world: World) -> None:
+    store = world.open(max_value_bytes=SMALL)
+    for kinds, beyond in ((ONE_VALUE, 1), (PAYLOADS, 2)):
+        for number, (field, carrying) in enumerate(kinds.items()):
+            _too_large(field, lambda: put(store, "none", **carrying(SMALL + beyond)))  # noqa: B023
+            put(store, f"s{beyond}{number}", **carrying(SMALL))
+
+    assert store.sessions.open("none") is None
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_several_values_of_the_full_size_fit_into_one_commit(world: World) -> None:
+    store = world.open(max_value_bytes=SMALL)
+    frames = [{**_frame(SMALL), "frame_id": name} for name in "fghi"]
+
+    put(store, "s1", agent_frames=frames, current_agent_frame_id="")
+
+    assert store.sessions.load("s1").agent_frames == frames
+
+
+def _nested(depth: int) -> Any:
+    value: Any = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_values_nest_as_deep_as_the_encoder_goes(store: Any) -> None:
+    put(store, "s1", graph=_node(_nested(500)))
+    assert store.sessions.load_node("s1", "a").body == _nested(500)
+
+    for depth in (501, 100_000):
+        with pytest.raises(InvalidArgument) as refused:
+            put(store, "s2", graph=_node(_nested(depth)))
+        assert (refused.value.field, refused.value.reason) == ("graph.nodes[0].body", "too_deep")
+    assert store.sessions.open("s2") is None
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_blob_has_256_mib(world: World) -> None:
+    # Zeros, because they are as many when they are checked and few when they are stored.
+    store = world.open(compression="balanced")
+    squeezed = BlobDescriptor(compressible=True)
+    _too_large("content", lambda: store.blobs.put(bytes(BLOB + 1), squeezed))
+    _too_large("content", lambda: store.artifacts.put("space", "name", bytes(BLOB + 1)))
+    assert world.sql(store, "SELECT count(*) FROM {blob}") == [(0,)]
+
+    assert store.blobs.has(store.blobs.put(bytes(BLOB), squeezed))
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_setting_lowers_the_limit_of_every_kind_of_blob(world: World) -> None:
+    store = world.open(max_blob_bytes=SMALL)
+    fits, beyond = bytes(SMALL), bytes(SMALL + 1)
+
+    def carried(content: bytes) -> dict[str, Any]:
+        return {"checkpoint": CheckpointDraft(turn_state={}, components={"role": content})}
+
+    _too_large("content", lambda: store.blobs.put(beyond))
+    _too_large("content", lambda: store.artifacts.put("space", "name", beyond))
+    _too_large("checkpoint.components.role", lambda: put(store, "s1", **carried(beyond)))
+    assert store.sessions.open("s1") is None
+
+    store.artifacts.put("space", "name", fits)
+    put(store, "s1", **carried(fits))
+
+    assert store.artifacts.get("space", "name") == store.blobs.get(ref_of(fits)) == fits
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_commit_carries_512_mib(world: World) -> None:
+    store = world.open(compression="balanced")
+    around = len(manifest({}, {"a": ref_of(b""), "b": ref_of(b"")}))
+
+    def draft(size: int) -> CheckpointDraft:
+        halves = {"a": bytes(BLOB), "b": bytes(size - BLOB - around)}
+        return CheckpointDraft(turn_state={}, components=halves)
+
+    _too_large("commit", lambda: put(store, "s1", checkpoint=draft(2 * BLOB + 1)))
+    assert store.sessions.open("s1") is None
+
+    assert put(store, "s1", checkpoint=draft(2 * BLOB)).head_revision == 1
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_delta_has_100_000_nodes(world: World, store: Any) -> None:
+    ids = [str(number) for number in range(100_001)]
+    _too_large("graph.nodes", lambda: put(store, "s1", graph=chain(*ids)))
+    assert store.sessions.open("s1") is None
+
+    put(store, "s1", graph=chain(*ids[:-1]))
+
+    assert store.sessions.picker_info("s1").node_count == 100_000
+    assert store.sessions.load("s1", last=1).graph.nodes[0].node_id == ids[-2]
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_commit_has_1_000_frames_and_1_000_usage_deltas(store: Any) -> None:
+    frames = [{"frame_id": str(number)} for number in range(1_001)]
+    deltas = [TokenLedgerEntry("chat", str(number), TokenUsage(1)) for number in range(1_001)]
+    _too_large(
+        "agent_frames",
+        lambda: put(store, "s1", agent_frames=frames, current_agent_frame_id="0"),
+    )
+    _too_large("usage_deltas", lambda: put(store, "s1", usage_deltas=deltas))
+    assert store.sessions.open("s1") is None
+
+    put(
+        store,
+        "s1",
+        agent_frames=frames[:-1],
+        current_agent_frame_id="0",
+        usage_deltas=deltas[:-1],
+    )
+
+    loaded = store.sessions.load("s1")
+    assert (len(loaded.agent_frames), len(loaded.token_ledger)) == (1_000, 1_000)
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_any_other_list_has_10_000_items(world: World, store: Any) -> None:
+    create(store)
+    before = world.dump(store)
+    names = [str(number) for number in range(10_001)]
+    lists: dict[str, Callable[[list[str]], Any]] = {
+        "node_ids": lambda given: store.sessions.tombstone("s1", given),
+        "remove": lambda given: store.sessions.update_labels("s1", {}, given),
+        "hydrate": lambda given: store.sessions.load("s1", hydrate=given),
+    }
+
+    for field, call in lists.items():
+        _too_large(field, lambda: call(names))  # noqa: B023
+    assert world.dump(store) == before
+    for call in lists.values():
+        call(names[:-1])
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_listing_has_10_000_lines(store: Any) -> None:
+    listings: list[Callable[[int], Any]] = [
+        lambda limit: store.sessions.list(limit=limit),
+        lambda limit: store.sessions.list_nodes("s1", limit=limit),
+        lambda limit: store.artifacts.list("space", limit=limit),
+    ]
+    for listing in listings:
+        _too_large("limit", lambda: listing(10_001))  # noqa: B023
+        listing(10_000)
+
+
+@pytest.mark.parametrize("name", ["max_value_bytes", "max_blob_bytes"])
+def test_no_setting_raises_a_limit(world: World, name: str) -> None:
+    highest = {"max_value_bytes": VALUE, "max_blob_bytes": BLOB}[name]
+
+    _too_large(name, lambda: holdfast.open(world.url, **{name: highest + 1}))
+    holdfast.open(world.url, **{name: highest}).close()
