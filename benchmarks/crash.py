@@ -31,7 +31,7 @@ from holdfast.face import Blocking
 from holdfast.testing.server import fresh_schema, postgres_url
 
 #: How long a process may commit before it is killed, and how often it is killed while starting.
-LONGEST_S = 0.06
+LONGEST_S = 0.12
 EARLY_SHARE = 0.1
 
 _fork = multiprocessing.get_context("forkserver")

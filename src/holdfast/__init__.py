@@ -39,15 +39,32 @@ from holdfast.model.checkpoints import (
     HydratedCheckpoint,
     VacuumReport,
 )
-from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult, TurnCommit, TurnStamp
-from holdfast.model.graph import Append, Graph, Node, Path, ReplaceFull, Splice, Unchanged
+from holdfast.model.commits import (
+    Expectation,
+    RuntimeCommit,
+    RuntimeCommitResult,
+    TurnCommit,
+    TurnStamp,
+)
+from holdfast.model.graph import (
+    Append,
+    Graph,
+    GraphDelta,
+    Node,
+    Path,
+    ReplaceFull,
+    Splice,
+    Unchanged,
+)
 from holdfast.model.leases import (
     Acquired,
     Busy,
+    ClaimOutcome,
     Lease,
     LeaseHolder,
     LeaseOwner,
     LeaseTimings,
+    Liveness,
     LocalProcess,
     Opaque,
 )
@@ -59,6 +76,7 @@ from holdfast.model.sessions import (
     ListingPage,
     LoadScope,
     NodePage,
+    Relation,
     Root,
     Session,
     SessionCreate,
@@ -67,12 +85,22 @@ from holdfast.model.sessions import (
     StartAt,
 )
 from holdfast.model.usage import TokenLedgerEntry, TokenUsage, UsageReport
-from holdfast.model.values import ANY, CURRENT_LEAF, KEEP, PREVIOUS, Durability, Payload, Tag
+from holdfast.model.values import (
+    ANY,
+    CURRENT_LEAF,
+    KEEP,
+    PREVIOUS,
+    Durability,
+    JsonValue,
+    Payload,
+    Tag,
+)
 from holdfast.opening import open  # noqa: A004  (holdfast.open reads as what it does)
 from holdfast.owners import local_process
 from holdfast.rules.turn_hash import turn_commit_hash
 from holdfast.rules.usage import diff_token_ledger, usage_report
-from holdfast.settings import Settings
+from holdfast.runtime.guard import AsyncGuard, Guard
+from holdfast.settings import Clock, Ids, Settings
 from holdfast.store import AsyncStore, SessionView, Store
 
 __version__ = "0.1.0"
@@ -86,6 +114,7 @@ __all__ = [
     "AmbiguousNode",
     "Append",
     "Artifact",
+    "AsyncGuard",
     "AsyncStore",
     "BlobCorrupt",
     "BlobDescriptor",
@@ -93,6 +122,8 @@ __all__ = [
     "Busy",
     "CheckpointDraft",
     "Child",
+    "ClaimOutcome",
+    "Clock",
     "Component",
     "Compression",
     "Contention",
@@ -100,18 +131,23 @@ __all__ = [
     "DeletionReport",
     "Durability",
     "DurableStoreRequired",
+    "Expectation",
     "Fault",
     "Fork",
     "GcAborted",
     "GcReport",
     "Graph",
+    "GraphDelta",
     "GraphIntegrity",
     "GraphNodeConflict",
     "GraphNodeNotFound",
+    "Guard",
     "HeadRevisionConflict",
     "HoldfastError",
     "HydratedCheckpoint",
+    "Ids",
     "InvalidArgument",
+    "JsonValue",
     "Lease",
     "LeaseHolder",
     "LeaseLost",
@@ -119,6 +155,7 @@ __all__ = [
     "LeaseTimings",
     "ListingOrder",
     "ListingPage",
+    "Liveness",
     "LoadScope",
     "LocalProcess",
     "MissingBlob",
@@ -130,6 +167,7 @@ __all__ = [
     "Payload",
     "ReadOnlyStore",
     "Refused",
+    "Relation",
     "ReplaceFull",
     "Root",
     "RuntimeCommit",

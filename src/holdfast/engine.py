@@ -27,14 +27,20 @@ T = TypeVar("T")
 class Work(Generic[T]):
     """One operation with its arguments: may be run again after a rollback."""
 
-    __slots__ = ("mode", "name", "start")
+    __slots__ = ("mode", "name", "reconsider", "start")
 
     def __init__(
-        self, name: str, mode: Mode, start: Callable[[Transaction], Coroutine[Any, Any, T]]
+        self,
+        name: str,
+        mode: Mode,
+        start: Callable[[Transaction], Coroutine[Any, Any, T]],
+        reconsider: Callable[[Transaction], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.name = name
         self.mode = mode
         self.start = start
+        #: A look, after waiting in vain, for a better answer than `Contention`; raises it.
+        self.reconsider = reconsider
 
 
 class Backend(Protocol):

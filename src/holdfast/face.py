@@ -114,7 +114,7 @@ class Descriptor:
             self._on_success(tx, core, result)
             return result
 
-        return Work(self._name, mode, start)
+        return Work(self._name, mode, start, getattr(steps, "reconsider", None))
 
     def _on_success(self, tx: Transaction, core: Core, result: Any) -> None:
         """Hook for operations whose success is noticed elsewhere."""

@@ -1,0 +1,212 @@
+"""Section 15: levers of the host."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast import InvalidArgument, LoadScope, ReplaceFull
+from holdfast.testing.contract.samples import (
+    chain,
+    checkpoint,
+    message,
+    path_ids,
+    put,
+    turn,
+)
+from holdfast.testing.world import World, racing
+
+
+class TestVacuum:
+    """MNT-1: tombstoned nodes go for good."""
+
+    @pytest.mark.scenario("MNT-T1")
+    def test_a_tombstoned_node_is_removed_once(self, store: Any, world: World) -> None:
+        for session_id in ("s1", "s2"):
+            put(store, session_id, graph=chain(f"{session_id}-a", f"{session_id}-b"))
+            store.sessions.tombstone(session_id, [f"{session_id}-b"])
+
+        assert store.sessions.vacuum("s1").removed_node_count == 1
+        assert store.sessions.vacuum("s1").removed_node_count == 0
+
+        stored = world.sql(store, "SELECT node_id FROM {node} ORDER BY node_id")
+        assert stored == [("s1-a",), ("s2-a",), ("s2-b",)]
+        assert store.sessions.vacuum("s2").removed_node_count == 1
+
+    def test_live_nodes_stay(self, store: Any) -> None:
+        put(store, "s1", graph=chain("a", "b", "c"))
+        store.sessions.tombstone("s1", ["c"])
+
+        store.sessions.vacuum("s1")
+
+        assert path_ids(store, scope=LoadScope.FULL_GRAPH) == ["a", "b"]
+
+    def test_on_the_store_it_vacuums_every_session(self, store: Any) -> None:
+        for session_id in ("s1", "s2", "s3"):
+            put(store, session_id, graph=chain(f"{session_id}-a"))
+            store.sessions.tombstone(session_id, [f"{session_id}-a"])
+
+        assert store.maintenance.vacuum(limit=2).removed_node_count == 3
+        assert store.maintenance.vacuum().removed_node_count == 0
+
+    def test_it_removes_what_nobody_reaches_any_more(self, store: Any, world: World) -> None:
+        put(store, "s1", graph=chain("a", "b", "c"), turn_commit=turn("t1"))
+        put(store, "s2", graph=chain("x", "y"))
+        put(store, "s2", graph=ReplaceFull([message("z")]))
+        store.sessions.delete("s1")
+
+        assert store.maintenance.vacuum().removed_unreachable_count > 0
+
+        assert world.sql(store, "SELECT node_id FROM {node}") == [("z",)]
+        assert world.sql(store, "SELECT * FROM {turn_commit}") == []
+        assert path_ids(store, "s2") == ["z"]
+        assert store.maintenance.vacuum().removed_unreachable_count == 0
+
+    def test_what_a_fork_reads_stays(self, store: Any) -> None:
+        put(store, "s1", graph=chain("a", "b", "c"))
+        store.sessions.fork("s1", "s2", from_node_id="b")
+        store.sessions.delete("s1")
+
+        store.maintenance.vacuum()
+
+        assert path_ids(store, "s2") == ["a", "b"]
+
+    def test_stamps_and_blobs_stay(self, store: Any) -> None:
+        put(store, "s1", graph=chain("a"), checkpoint=checkpoint(tool_state=b"t"))
+        put(store, "s1", turn_commit=turn("t1"))
+        orphan = store.blobs.put(b"orphan")
+
+        store.maintenance.vacuum()
+
+        assert store.sessions.load_turn_commit("s1", "t1") is not None
+        assert store.blobs.has(orphan)
+
+
+class TestPruningOfTurns:
+    """MNT-5: old stamps are dropped, the newest stay."""
+
+    @pytest.fixture(autouse=True)
+    def turns(self, store: Any, world: World) -> None:
+        for number in range(1, 6):
+            self.take(store, number)
+            world.clock.advance(10)
+
+    def take(self, store: Any, number: int, **fields: Any) -> Any:
+        return put(
+            store, "s1", graph=chain(f"n{number}"), turn_commit=turn(f"t{number}"), **fields
+        )
+
+    def left(self, store: Any) -> list[int]:
+        turns = range(1, 6)
+        return [n for n in turns if store.sessions.load_turn_commit("s1", f"t{n}") is not None]
+
+    @pytest.mark.scenario("MNT-T3")
+    def test_the_newest_still_replays(self, store: Any, world: World) -> None:
+        assert store.sessions.prune_turn_commits("s1", world.clock.now_ms()) == 4
+
+        assert self.left(store) == [5]
+        assert self.take(store, 5).replayed
+        assert store.sessions.prune_turn_commits("s1", world.clock.now_ms()) == 0
+
+    @pytest.mark.scenario("MNT-T3")
+    def test_a_pruned_one_applies_as_new(self, store: Any, world: World) -> None:
+        store.sessions.prune_turn_commits("s1", world.clock.now_ms())
+
+        again = put(store, "s1", graph=chain("new"), turn_commit=turn("t1"))
+
+        assert (again.replayed, again.head_revision) == (False, 6)
+        assert path_ids(store)[-1] == "new"
+
+    def test_only_those_from_before_the_instant_go(self, store: Any, world: World) -> None:
+        third = store.sessions.load_turn_commit("s1", "t3").committed_at_ms
+
+        assert store.sessions.prune_turn_commits("s1", third) == 2
+
+        assert self.left(store) == [3, 4, 5]
+
+    @pytest.mark.parametrize(("keep", "left"), [(0, [5]), (1, [5]), (3, [3, 4, 5]), (9, None)])
+    def test_the_newest_that_are_asked_for_stay(
+        self, store: Any, world: World, keep: int, left: list[int] | None
+    ) -> None:
+        store.sessions.prune_turn_commits("s1", world.clock.now_ms(), keep_latest=keep)
+
+        assert self.left(store) == (left or [1, 2, 3, 4, 5])
+
+    def test_on_the_store_it_keeps_the_newest_of_each_session(
+        self, store: Any, world: World
+    ) -> None:
+        put(store, "s2", turn_commit=turn("only", "s2"))
+        world.clock.advance(10)
+
+        assert store.maintenance.prune_turn_commits(world.clock.now_ms(), limit=2) == 4
+
+        assert self.left(store) == [5]
+        assert store.sessions.load_turn_commit("s2", "only") is not None
+
+    def test_a_negative_instant_is_refused(self, store: Any) -> None:
+        with pytest.raises(InvalidArgument):
+            store.sessions.prune_turn_commits("s1", -1)
+
+
+WRITERS = 3
+COMMITS = 20
+
+
+@pytest.mark.scenario("MNT-T5")
+def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
+    store: Any, world: World
+) -> None:
+    for number in range(WRITERS):
+        put(store, f"s{number}")
+    end_ms = world.clock.now_ms() + 1
+    levers: list[Callable[[], Any]] = [
+        lambda: store.maintenance.vacuum(limit=3),
+        lambda: store.sessions.vacuum("s0", limit=1),
+        lambda: store.maintenance.prune_turn_commits(end_ms, limit=3),
+        lambda: store.sessions.prune_turn_commits("s0", end_ms, limit=1),
+        lambda: store.maintenance.collect_garbage(limit=3),
+    ]
+    writing, unfinished = threading.Event(), set(range(WRITERS))
+
+    def write(number: int) -> None:
+        try:
+            for each in range(COMMITS):
+                settle(store, f"s{number}", each)
+        finally:
+            unfinished.discard(number)
+            if not unfinished:
+                writing.set()
+
+    def pull(lever: Callable[[], Any]) -> int:
+        pulled = 0
+        while not writing.is_set() or not pulled:
+            lever()
+            pulled += 1
+        return pulled
+
+    def race(number: int) -> int | None:
+        return write(number) if number < WRITERS else pull(levers[number - WRITERS])
+
+    outcomes = racing(WRITERS + len(levers), race)
+
+    assert outcomes[:WRITERS] == [None] * WRITERS
+    assert all(isinstance(pulled, int) and pulled > 0 for pulled in outcomes[WRITERS:]), outcomes
+    for number in range(WRITERS):
+        loaded = store.sessions.load(f"s{number}")
+        assert loaded.head_revision == COMMITS + 1
+        assert [node.node_id for node in loaded.graph.nodes] == [str(n) for n in range(COMMITS)]
+        assert loaded.checkpoint.components["tool_state"] == str(COMMITS - 1).encode()
+
+
+def settle(store: Any, session_id: str, number: int) -> None:
+    """One turn, beside a branch that is tombstoned at once."""
+    put(
+        store,
+        session_id,
+        graph=chain(str(number)),
+        turn_commit=turn(f"t{number}", session_id),
+        checkpoint=checkpoint(number, tool_state=str(number).encode()),
+    )
