@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
 
 from holdfast.collector import AutoCollector
 from holdfast.engine import Backend, Work
-from holdfast.errors import ReadOnlyStore, StoreClosed
+from holdfast.errors import Contention, Fault, ReadOnlyStore, StoreClosed
 from holdfast.settings import Settings
 from holdfast.transaction import Mode
 from holdfast.waiting import settled
@@ -80,10 +81,11 @@ class Core:
         if self._closed:
             raise StoreClosed("closed")
 
-    def _admit(self, work: Work[Any]) -> None:
+    def admit(self, operation: str, mode: Mode) -> None:
+        """Open the database, and refuse a write where nothing may be written."""
         self.open()
-        if work.mode in _WRITING and self.read_only:
-            raise ReadOnlyStore(work.name)
+        if mode in _WRITING and self.read_only:
+            raise ReadOnlyStore(operation)
 
     @property
     def read_only(self) -> bool:
@@ -94,20 +96,41 @@ class Core:
 
     def run(self, work: Work[T]) -> T:
         """Finish an operation for a blocking caller."""
-        self._admit(work)
-        return self.backend.run(work)
+        self.admit(work.name, work.mode)
+        try:
+            return self.backend.run(work)
+        except Contention:
+            look = _second_look(work)
+            if look is not None:
+                with suppress(Fault):
+                    self.backend.run(look)
+            raise
 
     async def wait(self, work: Work[T]) -> T:
         """Finish an operation for an asyncio caller, of whichever loop."""
         self._check_alive()
         if not self._opened:
             await self.aside(self.open)
-        self._admit(work)
+        self.admit(work.name, work.mode)
         if self.backend.runs_inline(work.mode):
             return self.backend.run(work)
-        return await settled(self.backend.submit(work), self.settings.wait_ms)
+        try:
+            return await settled(self.backend.submit(work), self.settings.wait_ms)
+        except Contention:
+            look = _second_look(work)
+            if look is not None:
+                with suppress(Fault):
+                    await settled(self.backend.submit(look), self.settings.wait_ms)
+            raise
 
     async def aside(self, task: Callable[[], T]) -> T:
         """Run something long on a thread of the store."""
         self._check_alive()
         return await settled(self._helpers.submit(task), self.settings.wait_ms)
+
+
+def _second_look(work: Work[T]) -> Work[None] | None:
+    """What to ask after `Contention`: whether a better answer is true as well (GEN-14)."""
+    if work.reconsider is None:
+        return None
+    return Work(work.name, Mode.READ, work.reconsider)

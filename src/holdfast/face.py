@@ -19,7 +19,7 @@ from holdfast.engine import Work
 from holdfast.operations.address import Address
 from holdfast.operations.levers import Run
 from holdfast.settings import Settings
-from holdfast.transaction import Done, Steps, Transaction, mode_of
+from holdfast.transaction import Done, Mode, Steps, Transaction, mode_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,7 +120,7 @@ class Descriptor:
         """Hook for operations whose success is noticed elsewhere."""
 
 
-class operation(Descriptor, Generic[P, T]):  # noqa: N801  (reads as a declaration)
+class operation(Descriptor, Generic[P, T]):
     """An operation on the store as a whole."""
 
     def __init__(self, function: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
@@ -143,7 +143,7 @@ class operation(Descriptor, Generic[P, T]):  # noqa: N801  (reads as a declarati
         return method
 
 
-class on_session(Descriptor, Generic[P, T]):  # noqa: N801
+class on_session(Descriptor, Generic[P, T]):
     """An operation on one session, named by id unless the area is bound."""
 
     def __init__(self, function: Callable[Concatenate[Settings, Address, P], Steps[T]]) -> None:
@@ -187,7 +187,7 @@ class _Carrier(Protocol):
 R = TypeVar("R", bound=_Carrier)
 
 
-class carried(Descriptor, Generic[R, P, T]):  # noqa: N801
+class carried(Descriptor, Generic[R, P, T]):
     """An operation whose first argument says which session it is about."""
 
     def __init__(self, function: Callable[Concatenate[Settings, Address, R, P], Steps[T]]) -> None:
@@ -215,7 +215,7 @@ class carried(Descriptor, Generic[R, P, T]):  # noqa: N801
         return method
 
 
-class committing(carried[R, P, T]):  # noqa: N801
+class committing(carried[R, P, T]):
     """A commit, which may be followed by an automatic collection (GCX-7)."""
 
     def _on_success(self, tx: Transaction, core: Core, result: Any) -> None:
@@ -223,7 +223,7 @@ class committing(carried[R, P, T]):  # noqa: N801
             tx.after_commit(core.collector.collect)
 
 
-class lever(Descriptor, Generic[P, T]):  # noqa: N801
+class lever(Descriptor, Generic[P, T]):
     """A lever on the whole store: a row of transactions, one call."""
 
     def __init__(self, function: Callable[Concatenate[Run, Settings, P], T]) -> None:
@@ -242,6 +242,7 @@ class lever(Descriptor, Generic[P, T]):  # noqa: N801
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             def pull() -> Any:
+                core.admit(self._name, Mode.WRITE)
                 return self._operation(core.run, core.settings, *args, **kwargs)
 
             return core.aside(pull) if area._aio else pull()
@@ -249,7 +250,7 @@ class lever(Descriptor, Generic[P, T]):  # noqa: N801
         return method
 
 
-class session_lever(Descriptor, Generic[P, T]):  # noqa: N801
+class session_lever(Descriptor, Generic[P, T]):
     """A lever on one session."""
 
     def __init__(self, function: Callable[Concatenate[Run, Settings, Address, P], T]) -> None:
@@ -280,6 +281,7 @@ class session_lever(Descriptor, Generic[P, T]):  # noqa: N801
             at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
 
             def pull() -> Any:
+                core.admit(self._name, Mode.WRITE)
                 return self._operation(core.run, core.settings, at, *rest, **kwargs)
 
             return core.aside(pull) if area._aio else pull()

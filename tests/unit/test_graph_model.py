@@ -94,7 +94,7 @@ class Walk:
         outcomes = self.same(
             lambda: self.expect_commit(session_id, delta, commit.create),
             lambda: self.store.sessions.commit_with_fresh_lease(commit),
-            f"{session_id}: {delta} {fields}",
+            f"{session_id}: {brief(delta)} {create_of(commit)}",
         )
         if outcomes is None:
             return
@@ -314,6 +314,19 @@ class Walk:
         if outcomes is not None:
             paths, found = outcomes
             assert found is None if not paths else shown(found.nodes) in paths, self.told()
+
+
+def brief(delta: Any) -> str:
+    """A delta as short as a failing test can use it."""
+    words = [type(delta).__name__, str(getattr(delta, "keep", ""))]
+    for node in getattr(delta, "nodes", ()):
+        words.append(f"{node.body['parts'][0]['text']}<{node.parent_node_id}")
+    return " ".join([*words, f"leaf={getattr(delta, 'leaf', KEEP)}", getattr(delta, "on_known", "")])
+
+
+def create_of(commit: RuntimeCommit) -> str:
+    start = commit.create.start_at if commit.create else None
+    return f"start={start.session_id}/{start.node_id}" if start else ""
 
 
 def shown(nodes: list[Node]) -> list[Any]:

@@ -48,10 +48,31 @@ def _steps(
     prepared = commits.prepare(commit, env, momentary=momentary)
     at.check_same(commit.session_id)
 
-    async def steps(tx: Transaction) -> RuntimeCommitResult:
-        return await _commit(tx, at, prepared, momentary=momentary)
+    return _Committing(at, prepared, momentary=momentary)
 
-    return steps
+
+class _Committing:
+    """The steps of a commit, and the look that follows when they waited in vain."""
+
+    def __init__(self, at: Address, prepared: Prepared, *, momentary: bool) -> None:
+        self._at = at
+        self._prepared = prepared
+        self._momentary = momentary
+
+    async def __call__(self, tx: Transaction) -> RuntimeCommitResult:
+        return await _commit(tx, self._at, self._prepared, momentary=self._momentary)
+
+    async def reconsider(self, tx: Transaction) -> None:
+        """Raise the conflict that the commit would meet anyhow; not where it may be a replay."""
+        commit, stamp = self._prepared.commit, self._prepared.commit.turn_commit
+        found, stamped, known = await tx.conclude(
+            call("read_head", session_id=commit.session_id),
+            call("read_stamp", session_id=commit.session_id, turn_id=stamp and stamp.turn_id),
+            call("known_nodes", session_id=commit.session_id, node_ids=self._prepared.node_ids),
+        )
+        if not stamped and not (known and _may_be_known(self._prepared)):
+            head = found[0] if found else None
+            heads.must_match(commit.session_id, commit.expected_head_revision, head)
 
 
 async def _commit(
@@ -172,7 +193,9 @@ def _replayed_turn(prepared: Prepared, found: _Found) -> RuntimeCommitResult | N
         raise RuntimeTurnCommitConflict(
             prepared.commit.session_id, row["turn_id"], row["hash"], attempted
         )
-    return msgspec.structs.replace(stamps.decode_result(row["result"], row["turn_id"]), replayed=True)
+    return msgspec.structs.replace(
+        stamps.decode_result(row["result"], row["turn_id"]), replayed=True
+    )
 
 
 def _may_be_known(prepared: Prepared) -> bool:

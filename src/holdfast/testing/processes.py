@@ -76,6 +76,11 @@ class Child:
             raise RuntimeError(complaint.decode(errors="replace"))
         return msgspec.json.decode(answer)
 
+    def await_death(self) -> int:
+        """Wait until it has ended, however that happens; its exit status."""
+        self._process.communicate()
+        return self._process.returncode
+
     def kill(self) -> None:
         """End it, as the power would, unless it has ended."""
         if self._process.poll() is None:

@@ -64,15 +64,19 @@ class World:
 
     # --- stores ------------------------------------------------------------------------
 
-    def open(self, **settings: Any) -> Any:
+    def open(self, *, migrations: Path | None = None, **settings: Any) -> Any:
         """Another store on this database, with the world's clock unless told otherwise.
 
-        In memory every store is a database of its own.
+        In memory every store is a database of its own. With a folder of `migrations` it is that
+        of a library that has those.
         """
         given = {"clock": self.clock} | settings
         if self.is_server:
             given.setdefault("schema", self.schema)
         store = holdfast.open(self.url, **given)
+        if migrations is not None:
+            backend: Any = store._core.backend
+            backend._migrations_from = backend._migrations_in = migrations
         self._stack.callback(store.close)
         self._real.append(store)
         return self.calm(store)

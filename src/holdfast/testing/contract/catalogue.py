@@ -97,6 +97,7 @@ ABOUT_A_SESSION: dict[str, Operation] = dict(
 )
 EVERY: dict[str, Operation] = ABOUT_A_SESSION | ABOUT_NO_SESSION
 
+#: Everything else may write.
 _READS = frozenset(
     {"load", "load_node", "list_nodes", "load_turn_commit", "load_meta", "picker_info", "lease"}
     | {"open", "list", "find_path", "get", "has"}

@@ -7,6 +7,9 @@ from typing import Any
 
 from holdfast.testing.contract.samples import chain, create, path_ids, put
 
+#: The exit status of a process that ended as if it had been killed.
+DEAD = 77
+
 
 def create_one(store: Any, session_id: str) -> str:
     """Make a session known."""
@@ -17,7 +20,7 @@ def create_one(store: Any, session_id: str) -> str:
 def write_and_die(store: Any) -> None:
     """Commit, and end without closing anything."""
     put(store, "s1", graph=chain("a"))
-    os._exit(0)
+    os._exit(DEAD)
 
 
 def read_path(store: Any, session_id: str) -> list[str]:

@@ -38,7 +38,7 @@ def test_16_threads_open_a_new_database_at_once(world: World) -> None:
 def test_16_threads_open_one_new_store_at_once(world: World) -> None:
     store = world.open()
 
-    answers = racing(16, lambda number: len(store.sessions.list().sessions))
+    answers = racing(16, lambda _: len(store.sessions.list().sessions))
 
     assert answers == [0] * 16
 
@@ -57,7 +57,7 @@ def test_a_database_that_was_removed_is_empty_when_opened_again(world: World) ->
         worker = spawn(world, children.write_and_die)
         worker.await_ready()
         worker.go()
-        worker.await_death()
+        assert worker.await_death() == children.DEAD
     else:
         first = world.open()
         put(first, "s1", graph=chain("a"))

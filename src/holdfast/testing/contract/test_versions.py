@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import ReadOnlyStore, UnsupportedStoreVersion
-from holdfast.testing.contract.catalogue import ABOUT_NO_SESSION, BY_ID, BY_RECORD, EVERY, writes
+from holdfast.testing.contract.catalogue import EVERY, writes
 from holdfast.testing.contract.samples import chain, create, path_ids, put
 from holdfast.testing.world import World
 
@@ -150,11 +150,3 @@ def test_a_read_only_store_sees_what_others_write(durable: World) -> None:
     put(writer, "s1", graph=chain("a"))
 
     assert path_ids(reader) == ["a"]
-
-
-def test_the_catalogue_knows_what_a_read_is() -> None:
-    reads = [name for name in EVERY if not writes(name)]
-
-    assert len(reads) == 8 + 5
-    assert {"sessions.commit", "maintenance.vacuum", "blobs.put"}.isdisjoint(reads)
-    assert BY_ID and BY_RECORD and ABOUT_NO_SESSION
