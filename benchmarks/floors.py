@@ -1,34 +1,115 @@
-"""What a program would do that had only this to do: the shortest code on the same driver.
+"""What a program would do that had nothing else to do: the shortest code on the same driver.
 
-The rows are those that holdfast stores, in holdfast's own tables, at the same durability.
+Rows, tables and durability are holdfast's own; what is left out is everything it decides.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
-import time
 from typing import Any
 
 import apsw
 import msgspec
 
-import holdfast
 from benchmarks import samples
 from benchmarks.databases import Database
 
-_SELECT = "SELECT key, head_revision, branch, length, leaf_id, next_sequence FROM session WHERE id = ?"
+_SELECT = (
+    "SELECT key, head_revision, branch, length, leaf_id, next_sequence FROM session WHERE id = ?"
+)
 _INSERT = (
-    "INSERT INTO node (key, owner, sequence, node_id, parent_id, kind, enc, body, user_text)"
-    " VALUES (?,?,?,?,?,'message',0,?,?)"
+    "INSERT INTO node (key, owner, sequence, node_id, parent_id, kind, enc, body)"
+    " VALUES (?, ?, ?, ?, ?, 'message', 0, ?)"
 )
 _UPDATE = (
     "UPDATE session SET head_revision = ?, generation = generation + 1, length = ?, leaf_id = ?,"
-    " next_sequence = ?, node_count = node_count + 1, user_message_count = user_message_count + 1"
-    " WHERE key = ?"
+    " next_sequence = ?, node_count = node_count + 1 WHERE key = ?"
 )
 _TOUCH = "UPDATE listing SET updated_at_ms = ?, activity_us = ? WHERE session = ?"
 _READ = "SELECT * FROM node WHERE node_id = ? AND owner = 1"
+
+
+class SqliteFloor:
+    """One connection, and one transaction for each operation."""
+
+    def __init__(self, place: Database) -> None:
+        """The database is one that holdfast made, with a first message in each session."""
+        self._raw = apsw.Connection(place.path, statementcachesize=400)
+        self._raw.pragma("synchronous", "full")
+        self._execute = self._raw.cursor().execute
+        self._thread = ThreadPoolExecutor(1)
+
+    def append(self, session_id: str) -> None:
+        """What a light commit of one message stores."""
+        execute, now_ms = self._execute, time.time_ns() // 1_000_000
+        node_id, body = f"n{next(samples.numbers)}", msgspec.json.encode(samples.SMALL)
+        execute("BEGIN IMMEDIATE")
+        key, revision, branch, length, leaf, sequence = next(execute(_SELECT, (session_id,)))
+        execute(_INSERT, ((branch << 28) + length, key, sequence, node_id, leaf, body))
+        execute(_UPDATE, (revision + 1, length + 1, node_id, sequence + 1, key))
+        execute(_TOUCH, (now_ms, now_ms * 1000, key))
+        execute("COMMIT")
+
+    async def append_on_thread(self, session_id: str) -> None:
+        """The same, for an event loop: one hop to a thread and back for each operation."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self.append, session_id)
+
+    def read(self, node_id: str) -> Any:
+        """One row by its key."""
+        return self._execute(_READ, (node_id,)).fetchall()
+
+    async def read_on_thread(self, node_id: str) -> Any:
+        """The same, for an event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self.read, node_id)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._thread.shutdown()
+        self._raw.close()
+
+
+class PostgresFloor:
+    """One connection in autocommit, and one insert of the same bytes for each operation."""
+
+    def __init__(self, place: Database) -> None:
+        import psycopg
+
+        self._raw: Any = psycopg.connect(place.url, autocommit=True, prepare_threshold=0)
+        self._raw.execute(
+            f'CREATE TABLE "{place.schema}".floor (id text PRIMARY KEY, parent text, body bytea)'
+        )
+        self._insert = f'INSERT INTO "{place.schema}".floor VALUES (%b, %b, %b)'
+
+    def insert(self) -> None:
+        """Store one message."""
+        number = next(samples.numbers)
+        body = msgspec.json.encode(samples.SMALL)
+        self._raw.execute(self._insert, (f"n{number}", f"n{number - 1}", body))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._raw.close()
+
+
+@contextmanager
+def slower_sync(seconds: float) -> Iterator[None]:
+    """Make every flush to disk of SQLite files opened meanwhile take so much longer."""
+
+    class File(apsw.VFSFile):
+        def xSync(self, flags: int) -> None:  # noqa: N802  (SQLite's name)
+            time.sleep(seconds)
+            super().xSync(flags)
+
+    class Vfs(apsw.VFS):
+        def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+            return File("unix", name, flags)
+
+    vfs = Vfs("slower-sync", "unix", makedefault=True)
+    try:
+        yield
+    finally:
+        vfs.unregister()

@@ -8,7 +8,6 @@ from typing import Any
 
 from holdfast import (
     ANY,
-    KEEP,
     Append,
     CheckpointDraft,
     Node,
@@ -17,58 +16,45 @@ from holdfast import (
     TokenUsage,
     TurnStamp,
 )
-from holdfast.model.values import Keep
 
-#: Unique within this run, and as long from the first to the last.
+#: Unique within a run, and all of the same length.
 numbers = itertools.count(100_000_000)
 
 _dice = random.Random(1)
 
 
 def text(length: int) -> str:
-    """Text that compresses about as well as prose does."""
-    words = [f"{_dice.randrange(10_000):x}" for _ in range(length // 4)]
-    return " ".join(words)[:length].ljust(length, ".")
+    """Text that compresses somewhat, as prose does."""
+    words = " ".join(f"{_dice.randrange(10_000):x}" for _ in range(length))
+    return words[:length]
 
 
-SMALL = {"role": "user", "text": text(370)}
-LARGE = {"role": "assistant", "text": text(2_000)}
+#: The body of a message of 400 bytes, and of one of 2 KB.
+SMALL: Any = {"role": "assistant", "parts": [{"type": "text", "text": text(340)}]}
+LARGE: Any = {"role": "assistant", "parts": [{"type": "text", "text": text(1_990)}]}
 STATE = text(20_000).encode()
 
 
 def small(session_id: str) -> RuntimeCommit:
-    """One message of 400 bytes: a light commit."""
+    """One small message: a light commit."""
     nodes = [Node(node_id=f"n{next(numbers)}", body=SMALL)]
-    return RuntimeCommit(
-        session_id=session_id, expected_head_revision=ANY, graph=Append(nodes)
-    )
+    return RuntimeCommit(session_id=session_id, expected_head_revision=ANY, graph=Append(nodes))
 
 
-def large(session_id: str, *, changed: bool = True) -> RuntimeCommit:
-    """A turn: four messages of 2 KB, a checkpoint of 20 KB, usage, and a stamp."""
+def turn(session_id: str, *, new_state: bool = True) -> RuntimeCommit:
+    """A turn of 28 KB: four messages, a checkpoint of 20 KB, usage, and a stamp."""
     number = next(numbers)
-    nodes = [Node(node_id=f"n{number}-{index}", body=LARGE) for index in range(4)]
+    state = b"%d" % number + STATE if new_state else STATE
     return RuntimeCommit(
         session_id=session_id,
         expected_head_revision=ANY,
         turn_commit=TurnStamp(session_id, f"t{number}"),
-        graph=Append(nodes),
-        checkpoint=checkpoint(number if changed else 0),
+        graph=Append([Node(node_id=f"n{number}-{index}", body=LARGE) for index in range(4)]),
+        checkpoint=CheckpointDraft(turn_state={}, components={"tool_state": state}),
         usage_deltas=[TokenLedgerEntry("chat", "some-model", TokenUsage(10, 5))],
     )
 
 
-def checkpoint(number: int) -> CheckpointDraft | Keep:
-    """A checkpoint whose 20 KB of tool state nobody has stored before."""
-    return CheckpointDraft(
-        turn_state={"turn": number}, components={"tool_state": b"%d" % number + STATE}
-    )
-
-
-def chain(first: int, count: int) -> list[Any]:
-    """Short messages, one behind the other."""
-    return [Node(node_id=f"c{n}", body={"role": "user", "text": f"message {n}"})
-            for n in range(first, first + count)]
-
-
-__all__ = ["KEEP"]
+def names(count: int) -> list[str]:
+    """So many session ids."""
+    return [f"session-{number}" for number in range(count)]

@@ -7,7 +7,7 @@ that does the same for the plain case and declines every other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,10 +18,11 @@ from holdfast.model.graph import Append, Node, ReplaceFull, Splice, Unchanged
 from holdfast.operations import forks, records
 from holdfast.operations.address import Address
 from holdfast.operations.light import try_light
+from holdfast.operations.second_look import look_again
 from holdfast.operations.writing import Change, head_calls
-from holdfast.rules import commits, graph, heads, leases, stamps
+from holdfast.rules import commits, heads, leases, placing, replacing, splicing, stamps
 from holdfast.rules.commits import Prepared
-from holdfast.rules.graph import Known, Plan, Position, Segment
+from holdfast.rules.graph import Known, Plan, Position, Segment, Stock
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Row, Steps, Transaction, call, write
 
@@ -63,16 +64,8 @@ class _Committing:
         return await _commit(tx, self._at, self._prepared, momentary=self._momentary)
 
     async def reconsider(self, tx: Transaction) -> None:
-        """Raise the conflict that the commit would meet anyhow; not where it may be a replay."""
-        commit, stamp = self._prepared.commit, self._prepared.commit.turn_commit
-        found, stamped, known = await tx.conclude(
-            call("read_head", session_id=commit.session_id),
-            call("read_stamp", session_id=commit.session_id, turn_id=stamp and stamp.turn_id),
-            call("known_nodes", session_id=commit.session_id, node_ids=self._prepared.node_ids),
-        )
-        if not stamped and not (known and _may_be_known(self._prepared)):
-            head = found[0] if found else None
-            heads.must_match(commit.session_id, commit.expected_head_revision, head)
+        """Raise the conflict that the commit would meet anyhow."""
+        await look_again(tx, self._prepared, may_be_known=_may_be_known(self._prepared))
 
 
 async def _commit(
@@ -116,7 +109,7 @@ class _Found:
     def __init__(self, head: Mapping[str, Any], rows: Mapping[str, list[Row]]) -> None:
         self.head = head
         self.rows = rows
-        self.known = {row["node_id"]: _known(row) for row in rows.get("known_nodes", ())}
+        self.stock = _stock(rows.get("known_nodes", ()))
         self.branch_ids = [row["id"] for row in rows.get("reserve_branches", ())]
         self.removed = (rows.get("removed_totals") or [None])[0]
 
@@ -164,14 +157,25 @@ def _carried(prepared: Prepared) -> list[str]:
     return sorted({*carried, *framed})
 
 
+def _stock(rows: Iterable[Mapping[str, Any]]) -> Stock:
+    nodes: dict[str, Known] = {}
+    gone: dict[str, frozenset[int]] = {}
+    for row in rows:
+        node_id = row["node_id"]
+        if row["gone"]:
+            gone[node_id] = gone.get(node_id, frozenset()) | {row["branch"]}
+        elif node_id not in nodes or row["compared"]:
+            nodes[node_id] = _known(row)
+    return Stock(nodes, gone)
+
+
 def _known(row: Mapping[str, Any]) -> Known:
     identity = (row["kind"], row["tag"], row["body"], row["caused_by"], row["agent_frame_id"])
     return Known(
         node_id=row["node_id"],
         branch=row["branch"],
         ordinal=row["ordinal"],
-        sequence=row["sequence"],
-        state=row["state"],
+        tombstoned=bool(row["tombstoned"]),
         extendable=bool(row["extendable"]),
         parent_id=row["parent_id"],
         identity=identity if row["compared"] else None,
@@ -234,14 +238,14 @@ def _plan(prepared: Prepared, found: _Found) -> Plan:
     session_id, delta = prepared.commit.session_id, prepared.commit.graph
     head = Position(found.head["branch"], found.head["length"], found.head["leaf_id"])
     if isinstance(delta, Unchanged):
-        return graph.plan_unchanged(session_id, delta, head, found.known)
+        return placing.plan_unchanged(session_id, delta, head, found.stock)
     drafts, branch_ids = prepared.drafts, found.branch_ids
     if isinstance(delta, Append):
-        return graph.plan_append(session_id, delta, drafts, head, found.known, branch_ids)
+        return placing.plan_append(session_id, delta, drafts, head, found.stock, branch_ids)
     if isinstance(delta, ReplaceFull):
-        return graph.plan_replace(session_id, delta, drafts, branch_ids)
+        return replacing.plan_replace(session_id, delta, drafts, branch_ids)
     rows = found.rows["path_segments"]
-    return graph.plan_splice(
+    return splicing.plan_splice(
         session_id,
         delta,
         drafts,
@@ -249,7 +253,7 @@ def _plan(prepared: Prepared, found: _Found) -> Plan:
         rows[0]["cut"] if rows else 0,
         rows[0]["kept_leaf_id"] if rows else None,
         head,
-        found.known,
+        found.stock,
         branch_ids,
     )
 

@@ -63,27 +63,26 @@ async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
     create = commit.create
     if create is None or create.start_at is None:
         return
+    met = await tx.maybe("enter_section", session_id=at.session_id, create=False)
+    if met is not None and met["known"]:
+        return
     start = create.start_at
     source_id = start.session_id or await _holder_of(tx, start)
-    source, target, place = await _enter_both(
-        tx, Address(source_id), at.session_id, start.node_id
-    )
-    if target is not None and target["known"]:
-        return
+    source, _, place = await _enter_both(tx, Address(source_id), at.session_id, start.node_id)
     if source is None or place is None:
         raise GraphNodeNotFound(start.session_id, start.node_id)
-    (entered,) = await tx.trip(
-        call("enter_section", session_id=at.session_id, create=at.may_create)
-    )
-    key = at.must_have_met(entered[0] if entered else None)["key"]
-    await tx.trip(*_adoption(create, source, key, place, start.node_id))
+    row = await tx.one("enter_section", session_id=at.session_id, create=at.may_create)
+    if not at.must_have_met(row)["known"]:
+        await tx.trip(*_adoption(create, source, row["key"], place, start.node_id))
 
 
 async def _holder_of(tx: Transaction, start: StartAt) -> str:
-    found = await tx.all("find_nodes", node_id=start.node_id, limit=1)
-    if not found:
+    found = await tx.all(
+        "find_nodes", node_id=start.node_id, limit=reading.MAX_NAMED_SESSIONS + 1
+    )
+    session_id = reading.holder(start.node_id, found)
+    if session_id is None:
         raise GraphNodeNotFound(None, start.node_id)
-    session_id: str = found[0]["id"]
     return session_id
 
 

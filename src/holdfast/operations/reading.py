@@ -72,7 +72,9 @@ def _nodes_call(at: Address, scope: LoadScope, leaf: str | None, last: int | Non
     if scope is LoadScope.ACTIVE_PATH:
         if last is not None:
             checks.count(last, "last")
-        return call("read_path", session_id=at.session_id, leaf=leaf, last=last)
+        if leaf is None:
+            return call("read_path", session_id=at.session_id, last=last)
+        return call("read_path_to", session_id=at.session_id, leaf=leaf, last=last)
     if leaf is not None or last is not None:
         raise InvalidArgument("scope", "leaf and last belong to the active path")
     return call(
@@ -222,11 +224,15 @@ def find_path(env: Settings, node_id: str, last: int | None = None) -> Steps[Pat
             call("find_nodes", node_id=node_id, limit=MAX_NAMED_SESSIONS + 1),
             call("find_path", node_id=node_id, last=last),
         )
-        if len({(row["branch"], row["ordinal"]) for row in found}) > 1:
-            sessions = dict.fromkeys(row["id"] for row in found)
-            raise AmbiguousNode(node_id, list(sessions)[:MAX_NAMED_SESSIONS])
-        if not found:
+        if holder(node_id, found) is None:
             return None
         return Path([records.node(row, node_id) for row in rows], _more(rows))
 
     return steps
+
+
+def holder(node_id: str, found: list[Row]) -> str | None:
+    """The session that answers for a node id nobody else uses; none if no session does."""
+    if len(found) > 1:
+        raise AmbiguousNode(node_id, [row["id"] for row in found[:MAX_NAMED_SESSIONS]])
+    return found[0]["id"] if found else None

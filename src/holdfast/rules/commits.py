@@ -15,7 +15,7 @@ from holdfast.model.commits import RuntimeCommit
 from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
-from holdfast.rules import blobs, checks, graph, heads, messages, usage
+from holdfast.rules import blobs, checks, heads, messages, parents, usage
 from holdfast.rules.blobs import StoredBlob
 from holdfast.rules.canonical import Encoded, canonical, encode_value, sha256_hex
 from holdfast.rules.graph import Draft
@@ -79,8 +79,8 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
     prepared = Prepared(
         commit=commit,
         drafts=drafts,
-        node_ids=graph.ids_to_look_up(commit.graph),
-        branch_count=graph.branches_needed(commit.graph),
+        node_ids=parents.ids_to_look_up(commit.graph),
+        branch_count=parents.branches_needed(commit.graph),
         config=config,
         model=_model_named(commit.config),
         frames=frames,
@@ -141,10 +141,10 @@ def _drafts(delta: GraphDelta, env: Settings) -> list[Draft]:
     if isinstance(delta, Append | Splice) and delta.on_known not in ("conflict", "skip"):
         raise InvalidArgument("graph.on_known", "conflict or skip")
     nodes = checks.listed(delta.nodes, "graph.nodes", MAX_NODES)
-    parents = graph.parents(delta)
+    above = parents.parents(delta)
     return [
         _draft(node, parent, f"graph.nodes[{index}]", env)
-        for index, (node, parent) in enumerate(zip(nodes, parents, strict=True))
+        for index, (node, parent) in enumerate(zip(nodes, above, strict=True))
     ]
 
 

@@ -18,7 +18,7 @@ from holdfast.model.sessions import SessionCreate
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import CURRENT_LEAF, KEEP, CurrentLeaf, JsonValue, Keep, Payload
 from holdfast.rules.canonical import digest, encode_value, identity, sha256_hex
-from holdfast.rules.graph import parents
+from holdfast.rules.parents import parents
 
 _Object: TypeAlias = dict[str, Any]
 

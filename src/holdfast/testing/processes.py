@@ -88,9 +88,7 @@ class Child:
         self._process.communicate()
 
 
-def spawn(
-    world: World, function: Callable[..., Any], *arguments: Any, **settings: Any
-) -> Child:
+def spawn(world: World, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Child:
     """Start a process that will call `function(store, *arguments)`."""
     assert world.is_durable, "no other process sees a database in memory"
     if world.is_server:

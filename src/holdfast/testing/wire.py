@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
+from urllib.parse import quote, urlencode
 
 Address = tuple[str, int] | str
 
@@ -101,13 +102,11 @@ class CountingProxy:
 
 def _through(url: str, port: int) -> tuple[Address, str]:
     """Where the server of a URL listens, and the URL by which the proxy is reached."""
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.conninfo import conninfo_to_dict
 
     given = conninfo_to_dict(url)
     host, its_port = str(given.get("host") or "localhost"), int(given.get("port") or 5432)
     server = f"{host}/.s.PGSQL.{its_port}" if host.startswith("/") else (host, its_port)
     # Encryption would be negotiated anew, and is nothing the proxy could count.
-    proxied = make_conninfo(
-        url, host="127.0.0.1", port=port, sslmode="disable", gssencmode="disable"
-    )
-    return server, proxied
+    changed = {"host": "127.0.0.1", "port": port, "sslmode": "disable", "gssencmode": "disable"}
+    return server, f"postgresql:///?{urlencode(given | changed, quote_via=quote)}"

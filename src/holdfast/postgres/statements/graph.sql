@@ -31,8 +31,8 @@ SELECT s.key AS session, n.branch, n.ordinal + 1 AS length
 
 -- fragment: chain
 -- The branches that contribute to the path ending at `start`, leaf side first, and the ordinal
--- below which each of them ends the path: a hidden node does, and so does the end of what was
--- inherited. One segment more than `last` needs is walked, to know whether older nodes exist.
+-- below which the path ends: a hidden node ends it, and so does the end of what was inherited,
+-- also where the branch below has been dropped since. One segment more than `last` needs is walked, to know whether older nodes exist.
 chain (session, branch, owner, parent, base, upto, lowest) AS (
     SELECT start.session, b.id, b.owner, b.parent, b.base, start.length,
            greatest(start.length - coalesce(%(last)s::bigint, start.length), 0)
@@ -43,14 +43,14 @@ chain (session, branch, owner, parent, base, upto, lowest) AS (
      WHERE chain.base >= chain.lowest
 ),
 floors (floor) AS (
-    SELECT max(greatest(
+    SELECT greatest(max(greatest(
         CASE WHEN c.owner = c.session THEN 0
              ELSE coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
                               FROM holdfast.inherited i
                              WHERE i.session = c.session AND i.branch = c.branch), c.upto) END,
         coalesce((SELECT max(h.ordinal) + 1 FROM holdfast.hidden h
                    WHERE h.session = c.session AND h.branch = c.branch
-                     AND h.ordinal < c.upto), 0)))
+                     AND h.ordinal < c.upto), 0))), min(c.base))
       FROM chain c
 )
 
@@ -63,15 +63,20 @@ SELECT n.ordinal, f.floor, {node_columns}
           AND p.ordinal < c.upto) n
  ORDER BY n.ordinal
 
+-- fragment: head_path
+start AS (SELECT key AS session, branch, length FROM holdfast.session WHERE id = %(session_id)s)
+
 -- name: read_path
 -- returns: tuples
 WITH RECURSIVE
-start AS (
-    SELECT key AS session, branch, length
-      FROM holdfast.session WHERE id = %(session_id)s AND %(leaf)s::text IS NULL
-     UNION ALL
-    SELECT * FROM ({live_node}) located
-),
+{head_path},
+{chain}
+{path_nodes};
+
+-- name: read_path_to
+-- returns: tuples
+WITH RECURSIVE
+start AS (SELECT * FROM ({live_node}) located),
 {chain}
 {path_nodes};
 
@@ -104,30 +109,26 @@ SELECT 0, 0, {node_columns}
  ORDER BY n.sequence LIMIT %(limit)s)
  ORDER BY 3 LIMIT %(limit)s;
 
--- fragment: seen_anywhere
-SELECT s.key AS session, s.id, n.branch, n.ordinal
-      FROM holdfast.node n
-      JOIN holdfast.branch b ON b.id = n.branch AND b.detached = 0
-      JOIN holdfast.session s ON s.key = b.owner
-     WHERE n.node_id = %(node_id)s AND {visible}
-     UNION ALL
-    SELECT s.key, s.id, n.branch, n.ordinal
-      FROM holdfast.node n
-      JOIN holdfast.inherited i
-        ON i.branch = n.branch AND n.ordinal >= i.start AND n.ordinal < i.upto
-      JOIN holdfast.session s ON s.key = i.session
-     WHERE n.node_id = %(node_id)s AND {visible}
+-- fragment: holders
+-- The stored nodes of an id, each with one session that sees it: its owner, or whoever inherited it.
+SELECT n.branch, n.ordinal, coalesce(
+           (SELECT s.key FROM holdfast.branch b JOIN holdfast.session s ON s.key = b.owner
+             WHERE b.id = n.branch AND b.detached = 0 AND {visible}),
+           (SELECT s.key FROM holdfast.inherited i JOIN holdfast.session s ON s.key = i.session
+             WHERE i.branch = n.branch AND n.ordinal >= i.start AND n.ordinal < i.upto
+               AND {visible} LIMIT 1)) AS session
+      FROM holdfast.node n WHERE n.node_id = %(node_id)s
 
 -- name: find_nodes
--- The sessions that see a node id, one row per stored node and session; a node shared by forks
--- is one node, so one of its sessions is enough for the caller.
-SELECT id, branch, ordinal FROM ({seen_anywhere}) seen
- ORDER BY branch, ordinal, id LIMIT %(limit)s;
+SELECT s.id, h.branch, h.ordinal
+  FROM ({holders}) h JOIN holdfast.session s ON s.key = h.session
+ ORDER BY h.branch, h.ordinal LIMIT %(limit)s;
 
 -- name: find_path
 -- returns: tuples
 WITH RECURSIVE
-start AS (SELECT session, branch, ordinal + 1 AS length FROM ({seen_anywhere}) seen LIMIT 1),
+start AS (SELECT session, branch, ordinal + 1 AS length FROM ({holders}) h
+           WHERE session IS NOT NULL LIMIT 1),
 {chain}
 {path_nodes};
 
@@ -144,9 +145,8 @@ WITH target AS MATERIALIZED (
      UNION ALL
     SELECT branch, length - 1, false FROM target WHERE length > 0
 )
-SELECT n.node_id, n.branch, n.ordinal, n.sequence, n.parent_id, n.user_text,
-       CASE WHEN h.gone IS NULL THEN 'live' WHEN h.gone = 0 THEN 'tombstoned' ELSE 'gone' END
-           AS state,
+SELECT n.node_id, n.branch, n.ordinal, n.parent_id, n.user_text,
+       coalesce(h.gone = 0, false) AS tombstoned, coalesce(h.gone > 0, false) AS gone,
        b.owner = s.key AND b.detached = 0
        AND NOT EXISTS (SELECT 1 FROM holdfast.node k
                         WHERE k.branch = n.branch AND k.ordinal = n.ordinal + 1)
@@ -161,11 +161,7 @@ SELECT n.node_id, n.branch, n.ordinal, n.sequence, n.parent_id, n.user_text,
   JOIN holdfast.branch b ON b.id = n.branch
   LEFT JOIN holdfast.hidden h
          ON h.session = s.key AND h.branch = n.branch AND h.ordinal = n.ordinal
- WHERE {sees}
- ORDER BY w.compared;
-
--- fragment: head_path
-start AS (SELECT key AS session, branch, length FROM holdfast.session WHERE id = %(session_id)s)
+ WHERE {sees};
 
 -- name: path_segments
 -- The active path by branches, leaf side first, with what decides whether its end may be removed

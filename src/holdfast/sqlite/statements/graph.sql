@@ -9,7 +9,7 @@
 
 -- fragment: owners
 -- Who may have stored a node that session `s` sees: itself, and whose branches it inherited.
-(SELECT s.key UNION SELECT i.owner FROM inherited i WHERE i.session = s.key)
+(SELECT s.key UNION ALL SELECT i.owner FROM inherited i WHERE i.session = s.key)
 
 -- fragment: visible
 NOT EXISTS (SELECT 1 FROM hidden h
@@ -29,8 +29,8 @@ SELECT s.key AS session, n.branch, n.ordinal + 1 AS length
 
 -- fragment: chain
 -- The branches that contribute to the path ending at `start`, leaf side first, and the ordinal
--- below which each of them ends the path: a hidden node does, and so does the end of what was
--- inherited. One segment more than `last` needs is walked, to know whether older nodes exist.
+-- below which the path ends: a hidden node ends it, and so does the end of what was inherited,
+-- also where the branch below has been dropped since. One segment more than `last` needs is walked, to know whether older nodes exist.
 chain (session, branch, owner, parent, base, upto, lowest) AS (
     SELECT start.session, b.id, b.owner, b.parent, b.base, start.length,
            max(start.length - coalesce(:last, start.length), 0)
@@ -41,14 +41,14 @@ chain (session, branch, owner, parent, base, upto, lowest) AS (
      WHERE chain.base >= chain.lowest
 ),
 floors (floor) AS (
-    SELECT max(max(
+    SELECT max(max(max(
         CASE WHEN c.owner = c.session THEN 0
              ELSE coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
                               FROM inherited i
                              WHERE i.session = c.session AND i.branch = c.branch), c.upto) END,
         coalesce((SELECT max(h.ordinal) + 1 FROM hidden h
                    WHERE h.session = c.session AND h.branch = c.branch
-                     AND h.ordinal < c.upto), 0)))
+                     AND h.ordinal < c.upto), 0))), min(c.base))
       FROM chain c
 )
 
@@ -59,14 +59,20 @@ SELECT n.ordinal, f.floor, {node_columns}
                  AND (c.branch << 28) + c.upto - 1
  ORDER BY n.ordinal
 
+-- fragment: head_path
+start AS (SELECT key AS session, branch, length FROM session WHERE id = :session_id)
+
 -- name: read_path
 -- returns: tuples
 WITH RECURSIVE
-start AS (
-    SELECT key AS session, branch, length FROM session WHERE id = :session_id AND :leaf IS NULL
-     UNION ALL
-    SELECT * FROM ({live_node})
-),
+{head_path},
+{chain}
+{path_nodes};
+
+-- name: read_path_to
+-- returns: tuples
+WITH RECURSIVE
+start AS (SELECT * FROM ({live_node}) located),
 {chain}
 {path_nodes};
 
@@ -94,32 +100,26 @@ SELECT 0, 0, {node_columns}
    AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
  ORDER BY 3 LIMIT :limit;
 
+-- fragment: holders
+-- The stored nodes of an id, each with one session that sees it: its owner, or whoever inherited it.
+SELECT n.branch, n.ordinal, coalesce(
+           (SELECT s.key FROM branch b JOIN session s ON s.key = b.owner
+             WHERE b.id = n.branch AND b.detached = 0 AND {visible}),
+           (SELECT s.key FROM inherited i JOIN session s ON s.key = i.session
+             WHERE i.branch = n.branch AND n.ordinal >= i.start AND n.ordinal < i.upto
+               AND {visible} LIMIT 1)) AS session
+      FROM node n WHERE n.node_id = :node_id
+
 -- name: find_nodes
--- The sessions that see a node id, one row per stored node and session; a node shared by forks
--- is one node, so one of its sessions is enough for the caller.
-SELECT s.id, n.branch, n.ordinal
-  FROM node n JOIN branch b ON b.id = n.branch JOIN session s ON s.key = b.owner AND b.detached = 0
- WHERE n.node_id = :node_id AND {visible}
- UNION ALL
-SELECT s.id, n.branch, n.ordinal
-  FROM node n JOIN inherited i ON i.branch = n.branch JOIN session s ON s.key = i.session
- WHERE n.node_id = :node_id AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
- ORDER BY 2, 3, 1 LIMIT :limit;
+SELECT s.id, h.branch, h.ordinal
+  FROM ({holders}) h JOIN session s ON s.key = h.session
+ ORDER BY h.branch, h.ordinal LIMIT :limit;
 
 -- name: find_path
 -- returns: tuples
 WITH RECURSIVE
-start AS (
-    SELECT * FROM (
-        SELECT s.key AS session, n.branch, n.ordinal + 1 AS length
-          FROM node n JOIN branch b ON b.id = n.branch JOIN session s ON s.key = b.owner AND b.detached = 0
-         WHERE n.node_id = :node_id AND {visible}
-         UNION ALL
-        SELECT s.key, n.branch, n.ordinal + 1
-          FROM node n JOIN inherited i ON i.branch = n.branch JOIN session s ON s.key = i.session
-         WHERE n.node_id = :node_id AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible})
-     LIMIT 1
-),
+start AS (SELECT session, branch, ordinal + 1 AS length FROM ({holders})
+           WHERE session IS NOT NULL LIMIT 1),
 {chain}
 {path_nodes};
 
@@ -134,9 +134,8 @@ WITH wanted (key, compared) AS (
      UNION ALL
     SELECT (branch << 28) + length - 1, 0 FROM session WHERE id = :session_id AND length > 0
 )
-SELECT n.node_id, n.branch, n.ordinal, n.sequence, n.parent_id, n.user_text,
-       CASE WHEN h.gone IS NULL THEN 'live' WHEN h.gone = 0 THEN 'tombstoned' ELSE 'gone' END
-           AS state,
+SELECT n.node_id, n.branch, n.ordinal, n.parent_id, n.user_text,
+       coalesce(h.gone = 0, false) AS tombstoned, coalesce(h.gone > 0, false) AS gone,
        b.owner = s.key AND b.detached = 0
        AND NOT EXISTS (SELECT 1 FROM node k WHERE k.key = n.key + 1)
        AND NOT EXISTS (SELECT 1 FROM hidden k WHERE k.session = s.key AND k.branch = n.branch
@@ -148,14 +147,13 @@ SELECT n.node_id, n.branch, n.ordinal, n.sequence, n.parent_id, n.user_text,
   JOIN branch b ON b.id = n.branch
   JOIN session s ON s.id = :session_id
   LEFT JOIN hidden h ON h.session = s.key AND h.branch = n.branch AND h.ordinal = n.ordinal
- WHERE {sees}
- ORDER BY w.compared;
+ WHERE {sees};
 
 -- name: path_segments
 -- The active path by branches, leaf side first, with what decides whether its end may be removed
 -- in place, and `cut`, the ordinal a splice removes from.
 WITH RECURSIVE
-start AS (SELECT key AS session, branch, length FROM session WHERE id = :session_id),
+{head_path},
 {chain}
 SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
        coalesce((SELECT max(i.upto) FROM inherited i
@@ -181,7 +179,7 @@ SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
 -- returns: tuples
 -- The nodes a splice removes, the last `limit` of them.
 WITH RECURSIVE
-start AS (SELECT key AS session, branch, length FROM session WHERE id = :session_id),
+{head_path},
 {chain}
 SELECT n.ordinal, f.floor, {node_columns}
   FROM floors f CROSS JOIN chain c CROSS JOIN node n
@@ -191,7 +189,7 @@ SELECT n.ordinal, f.floor, {node_columns}
 
 -- name: removed_totals
 WITH RECURSIVE
-start AS (SELECT key AS session, branch, length FROM session WHERE id = :session_id),
+{head_path},
 {chain}
 SELECT count(*) AS nodes, count(n.user_text) AS users,
        min(CASE WHEN n.user_text IS NOT NULL THEN n.sequence END) AS first_user

@@ -42,9 +42,7 @@ def write_and_carry(store: Any, session_id: str) -> int:
 
 
 @pytest.mark.scenario("GCX-T8")
-def test_every_commit_that_applied_beside_collections_loads_fully(
-    store: Any, world: World
-) -> None:
+def test_every_commit_that_applied_beside_collections_loads_fully(store: Any, world: World) -> None:
     finished = threading.Event()
     other = world.open() if world.is_durable else store
 

@@ -100,7 +100,8 @@ def test_another_turn_under_a_known_id_comes_before_the_lease(store: Any, lease:
 
 
 @pytest.mark.scenario("COM-T14")
-def test_a_replay_needs_neither_lease_nor_revision_nor_graph(store: Any, lease: Any) -> None:
+@pytest.mark.usefixtures("lease")
+def test_a_replay_needs_neither_lease_nor_revision_nor_graph(store: Any) -> None:
     same = {"turn_commit": turn("t1", turn_commit_hash="first")}
 
     answer = store.sessions.commit(commit("s1", **same, **BEHIND, **DANGLING, **UNSTORED))
@@ -115,7 +116,8 @@ def test_the_lease_comes_before_the_revision(store: Any, lease: Any) -> None:
 
 
 @pytest.mark.scenario("COM-T14")
-def test_somebody_elses_lease_comes_before_the_revision(store: Any, lease: Any) -> None:
+@pytest.mark.usefixtures("lease")
+def test_somebody_elses_lease_comes_before_the_revision(store: Any) -> None:
     with pytest.raises(SessionBusy):
         put(store, "s1", **BEHIND, **DANGLING, **UNSTORED)
 

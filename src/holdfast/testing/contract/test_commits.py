@@ -122,7 +122,7 @@ class TestFences:
 
 @pytest.mark.scenario("COM-T5")
 def test_frames_and_execution_body_come_back(store: Any) -> None:
-    frames = [
+    frames: list[dict[str, Any]] = [
         {"frame_id": "outer", "label": "first"},
         {"frame_id": "inner", "execution_state_ref": None, "depth": 1},
     ]
@@ -144,18 +144,19 @@ def test_frames_and_execution_body_come_back(store: Any) -> None:
     ]
 
 
+STATE: dict[str, Any] = {
+    "config": {"model": "m", "provider_id": "p"},
+    "agent_frames": [{"frame_id": "main"}],
+    "current_agent_frame_id": "main",
+}
+
+
 class TestKeeping:
     """COM-T22: what a commit does not mention stays as it is, at no cost."""
 
-    STATE: dict[str, Any] = {
-        "config": {"model": "m", "provider_id": "p"},
-        "agent_frames": [{"frame_id": "main"}],
-        "current_agent_frame_id": "main",
-    }
-
     @pytest.mark.scenario("COM-T22")
     def test_a_commit_of_the_graph_keeps_everything_else(self, store: Any, world: World) -> None:
-        put(store, "s1", checkpoint=checkpoint(tool_state=b"tools"), **self.STATE)
+        put(store, "s1", checkpoint=checkpoint(tool_state=b"tools"), **STATE)
         before, blobs = store.sessions.load("s1"), self.blobs(store, world)
 
         put(store, "s1", graph=chain("a"))

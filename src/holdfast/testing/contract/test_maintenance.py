@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import InvalidArgument, LoadScope, ReplaceFull
+from holdfast import Append, InvalidArgument, LoadScope, ReplaceFull, SessionCreate
 from holdfast.testing.contract.samples import (
     chain,
     checkpoint,
@@ -67,7 +67,7 @@ class TestVacuum:
 
     def test_what_a_fork_reads_stays(self, store: Any) -> None:
         put(store, "s1", graph=chain("a", "b", "c"))
-        store.sessions.fork("s1", "s2", from_node_id="b")
+        store.sessions.fork("s1", SessionCreate(session_id="s2"), leaf="b")
         store.sessions.delete("s1")
 
         store.maintenance.vacuum()
@@ -95,9 +95,7 @@ class TestPruningOfTurns:
             world.clock.advance(10)
 
     def take(self, store: Any, number: int, **fields: Any) -> Any:
-        return put(
-            store, "s1", graph=chain(f"n{number}"), turn_commit=turn(f"t{number}"), **fields
-        )
+        return put(store, "s1", graph=chain(f"n{number}"), turn_commit=turn(f"t{number}"), **fields)
 
     def left(self, store: Any) -> list[int]:
         turns = range(1, 6)
@@ -146,9 +144,11 @@ class TestPruningOfTurns:
         assert self.left(store) == [5]
         assert store.sessions.load_turn_commit("s2", "only") is not None
 
-    def test_a_negative_instant_is_refused(self, store: Any) -> None:
-        with pytest.raises(InvalidArgument):
-            store.sessions.prune_turn_commits("s1", -1)
+    def test_it_cannot_keep_fewer_than_none(self, store: Any, world: World) -> None:
+        with pytest.raises(InvalidArgument) as refused:
+            store.sessions.prune_turn_commits("s1", world.clock.now_ms(), keep_latest=-1)
+
+        assert refused.value.field == "keep_latest"
 
 
 WRITERS = 3
@@ -171,10 +171,11 @@ def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
     ]
     writing, unfinished = threading.Event(), set(range(WRITERS))
 
-    def write(number: int) -> None:
+    def write(number: int) -> int:
         try:
             for each in range(COMMITS):
                 settle(store, f"s{number}", each)
+            return COMMITS
         finally:
             unfinished.discard(number)
             if not unfinished:
@@ -187,14 +188,18 @@ def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
             pulled += 1
         return pulled
 
-    def race(number: int) -> int | None:
+    def race(number: int) -> int:
         return write(number) if number < WRITERS else pull(levers[number - WRITERS])
 
     outcomes = racing(WRITERS + len(levers), race)
 
-    assert outcomes[:WRITERS] == [None] * WRITERS
+    assert outcomes[:WRITERS] == [COMMITS] * WRITERS
     assert all(isinstance(pulled, int) and pulled > 0 for pulled in outcomes[WRITERS:]), outcomes
+    store.maintenance.vacuum()
     for number in range(WRITERS):
+        assert path_ids(store, f"s{number}", scope=LoadScope.FULL_GRAPH) == list(
+            map(str, range(COMMITS))
+        )
         loaded = store.sessions.load(f"s{number}")
         assert loaded.head_revision == COMMITS + 1
         assert [node.node_id for node in loaded.graph.nodes] == [str(n) for n in range(COMMITS)]
@@ -202,11 +207,13 @@ def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
 
 
 def settle(store: Any, session_id: str, number: int) -> None:
-    """One turn, beside a branch that is tombstoned at once."""
+    """One turn, with a node beside the path that is tombstoned at once."""
+    taken, aside = str(number), f"aside-{number}"
     put(
         store,
         session_id,
-        graph=chain(str(number)),
+        graph=Append([message(taken), message(aside)], leaf=taken),
         turn_commit=turn(f"t{number}", session_id),
-        checkpoint=checkpoint(number, tool_state=str(number).encode()),
+        checkpoint=checkpoint(number, tool_state=taken.encode()),
     )
+    store.sessions.tombstone(session_id, [aside])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -96,9 +97,7 @@ def test_it_fences_off_a_holder_whose_time_was_over(store: Any, world: World) ->
 
     assert store.sessions.lease("s1") is None
     with pytest.raises(LeaseLost) as lost:
-        store.sessions.commit(
-            commit("s1", session_execution_lease=expired, graph=chain("late"))
-        )
+        store.sessions.commit(commit("s1", session_execution_lease=expired, graph=chain("late")))
     assert lost.value.reason == "superseded"
     assert path_ids(store) == ["a"]
 
@@ -106,7 +105,7 @@ def test_it_fences_off_a_holder_whose_time_was_over(store: Any, world: World) ->
 @pytest.mark.scenario("COM-T20")
 def test_racing_a_claim_one_goes_first_and_nobody_sees_it_held(store: Any) -> None:
     put(store, "s1")
-    racers = [
+    racers: list[Callable[[], Any]] = [
         lambda: put(store, "s1"),
         lambda: store.sessions.claim_lease("s1", BOB, 30_000),
         lambda: [store.sessions.lease("s1") for _ in range(5)],

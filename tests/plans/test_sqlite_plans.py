@@ -1,0 +1,99 @@
+"""What SQLite does for each statement on a database with rows: searches, and nothing whole.
+
+The plan is read from the program itself: `Rewind` and `Last` begin a walk over a table or index
+from its end, and a cursor's root page says which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import apsw
+import pytest
+
+from holdfast import open as open_store
+from holdfast import statements
+from holdfast.sqlite.plans import Plan
+from tests.plans import data
+
+STATEMENTS = statements.load("holdfast.sqlite.statements")
+
+#: An index that is walked in its own order, and only as far as the rows that are asked for.
+ORDERED = {
+    "locate": set[str](),
+}
+
+
+class Program(NamedTuple):
+    """What a statement opens, and what of it is walked from an end."""
+
+    opened: set[str]
+    walked: set[str]
+
+
+@pytest.fixture(scope="module", params=["fresh", "analyzed"])
+def database(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[apsw.Connection]:
+    path = tmp_path_factory.mktemp("plans") / "store.db"
+    with open_store(f"sqlite:///{path}"):
+        pass
+    connection = apsw.Connection(str(path))
+    connection.convert_binding = lambda _cursor, _number, _value: "[]"
+    with connection:
+        for table in data.tables():
+            insert(connection, table.name, table.columns, table.rows)
+        keyed = [((branch << 28) + ordinal, *rest) for branch, ordinal, *rest in data.nodes()]
+        insert(connection, "node", f"key, {data.NODE_COLUMNS}", keyed)
+    if request.param == "analyzed":
+        connection.execute("ANALYZE")
+    yield connection
+    connection.close()
+
+
+def insert(connection: apsw.Connection, name: str, columns: str, rows: data.Rows) -> None:
+    places = ", ".join("?" * (columns.count(",") + 1))
+    connection.executemany(f"INSERT INTO {name} ({columns}) VALUES ({places})", rows)
+
+
+def program(connection: apsw.Connection, name: str) -> Program:
+    pages = {
+        page: found
+        for page, found in connection.execute("SELECT rootpage, name FROM sqlite_schema")
+    }
+    opened, walked = set[str](), set[str]()
+    for sql, bindings in texts(name):
+        cursors: dict[int, str] = {}
+        for _, opcode, p1, p2, *_rest in connection.execute(f"EXPLAIN {sql}", bindings):
+            if opcode in ("OpenRead", "OpenWrite"):
+                cursors[p1] = pages[p2].removeprefix("sqlite_autoindex_").removesuffix("_1")
+                opened.add(cursors[p1])
+            elif opcode in ("Rewind", "Last") and p1 in cursors:
+                walked.add(cursors[p1])
+    return Program(opened, walked)
+
+
+def texts(name: str) -> Iterator[tuple[str, Any]]:
+    """The parts of a statement with their bindings."""
+    statement = STATEMENTS[name]
+    plan = Plan(statement)
+    if statement.bulk:
+        rows = [tuple([1] * len(statement.bulk))]
+        yield from ((part.sql, values) for part, values in plan.chunks(rows, 1))
+        return
+    bindings = data.arguments(name, statement.params)
+    yield from ((part.sql, bindings) for part in plan.parts)
+
+
+@pytest.mark.parametrize("name", sorted(set(STATEMENTS) - data.WHOLE))
+def test_no_statement_walks_a_whole_table(database: apsw.Connection, name: str) -> None:
+    assert program(database, name).walked == set()
+
+
+@pytest.mark.parametrize("name", sorted(set(data.INDEXES) & set(STATEMENTS)))
+def test_what_is_hot_goes_by_its_indexes(database: apsw.Connection, name: str) -> None:
+    found = program(database, name)
+
+    assert data.INDEXES[name] <= found.opened
+    assert found.walked == set()
