@@ -161,9 +161,18 @@ def _leases(store: Any) -> list[Operation]:
     def fresh() -> Any:
         return store.session(f"leased-{next(_ids)}")
 
+    def stale() -> Any:
+        session = fresh()
+        session.claim_lease(LeaseOwner("other", "other-1"), 0)
+        return session.lease()
+
+    def view_of(holder: Any) -> Any:
+        return store.session(holder.session_id)
+
     return [
         Operation("claim a lease", 1, lambda session: session.claim_lease(OWNER), fresh),
         Operation("claim one's own lease again", 1, lambda _: view.claim_lease(OWNER)),
+        Operation("take over a lease", 1, lambda seen: view_of(seen).reclaim_lease(seen, OWNER), stale),
         Operation("renew a lease", 1, lambda _: view.renew_lease(held)),
         Operation("read a lease", 1, lambda _: view.lease()),
         Operation(
@@ -188,7 +197,7 @@ def _others(store: Any) -> list[Operation]:
 
     def doomed() -> list[str]:
         nodes = _nodes(MANY)
-        fields = {"session_id": "t", "expected_head_revision": ANY, "graph": Append(nodes)}
+        fields = {"session_id": "t", "expected_head_revision": ANY, "graph": ReplaceFull(nodes)}
         view.commit_with_fresh_lease(RuntimeCommit(**fields))
         return [each.node_id for each in nodes]
 

@@ -282,7 +282,9 @@ class session_lever(Descriptor, Generic[P, T]):
 
             def pull() -> Any:
                 core.admit(self._name, Mode.WRITE)
-                return self._operation(core.run, core.settings, at, *rest, **kwargs)
+                result = self._operation(core.run, core.settings, at, *rest, **kwargs)
+                at.settle()
+                return result
 
             return core.aside(pull) if area._aio else pull()
 

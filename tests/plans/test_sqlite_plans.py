@@ -19,10 +19,8 @@ from tests.plans import data
 
 STATEMENTS = statements.load("holdfast.sqlite.statements")
 
-#: An index that is walked in its own order, and only as far as the rows that are asked for.
-ORDERED = {
-    "locate": set[str](),
-}
+#: What is walked in its own order, and only as far as its first row.
+FIRST = {"next_removal": {"removal"}}
 
 
 class Program(NamedTuple):
@@ -71,7 +69,7 @@ def program(connection: apsw.Connection, name: str) -> Program:
                 opened.add(cursors[p1])
             elif opcode in ("Rewind", "Last") and p1 in cursors:
                 walked.add(cursors[p1])
-    return Program(opened, walked)
+    return Program(opened, walked - {"sqlite_sequence"})  # which has a row or two
 
 
 def texts(name: str) -> Iterator[tuple[str, Any]]:
@@ -88,7 +86,7 @@ def texts(name: str) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", sorted(set(STATEMENTS) - data.WHOLE))
 def test_no_statement_walks_a_whole_table(database: apsw.Connection, name: str) -> None:
-    assert program(database, name).walked == set()
+    assert program(database, name).walked == FIRST.get(name, set())
 
 
 @pytest.mark.parametrize("name", sorted(set(data.INDEXES) & set(STATEMENTS)))

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.errors import GraphNodeNotFound, InvalidArgument
 from holdfast.model.commits import RuntimeCommit
 from holdfast.model.sessions import Fork, SessionCreate, StartAt
+from holdfast.operations import reading
 from holdfast.operations.address import Address
 from holdfast.operations.sessions import new_meta
 from holdfast.rules import checks
@@ -31,19 +32,20 @@ def fork(
 
     async def steps(tx: Transaction) -> Address | None:
         source, other, place = await _enter_both(tx, at, target.session_id, leaf)
-        if other is not None and other["known"]:
-            raise InvalidArgument("session_id", "session_exists")
+        _must_be_new(other)
         if source is None or not source["head_revision"]:
             return None
         if leaf is not None and place is None:
             raise GraphNodeNotFound(at.session_id, leaf)
-        entered = await tx.trip(call("enter_section", session_id=target.session_id, create=True))
         made = Address(target.session_id, bound=True)
-        key = made.must_have_met(entered[0][0] if entered[0] else None)["key"]
+        entered = made.must_have_met(
+            await tx.maybe("enter_section", session_id=target.session_id, create=True)
+        )
+        _must_be_new(entered)
         made.settle()
         leaf_id = (leaf or source["leaf_id"]) if place is not None else None
-        calls = _adoption(target, source, key, place, leaf_id)
-        await tx.conclude(*calls, call("copy_state", source=source["key"], session=key))
+        calls = _adoption(target, source, entered["key"], place, leaf_id)
+        await tx.conclude(*calls, call("copy_state", source=source["key"], session=entered["key"]))
         return made
 
     return steps
@@ -56,6 +58,11 @@ def _check_target(at: Address, target: SessionCreate) -> None:
     if target.start_at is not None:
         raise InvalidArgument("start_at", "a fork says by its leaf where it starts")
     new_meta(target)
+
+
+def _must_be_new(target: Mapping[str, Any] | None) -> None:
+    if target is not None and target["known"]:
+        raise InvalidArgument("session_id", "session_exists")
 
 
 async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
@@ -71,9 +78,12 @@ async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
     source, _, place = await _enter_both(tx, Address(source_id), at.session_id, start.node_id)
     if source is None or place is None:
         raise GraphNodeNotFound(start.session_id, start.node_id)
-    row = await tx.one("enter_section", session_id=at.session_id, create=at.may_create)
-    if not at.must_have_met(row)["known"]:
-        await tx.trip(*_adoption(create, source, row["key"], place, start.node_id))
+    entered = at.must_have_met(
+        await tx.maybe("enter_section", session_id=at.session_id, create=at.may_create)
+    )
+    # Somebody else may have made the session meanwhile.
+    if not entered["known"]:
+        await tx.trip(*_adoption(create, source, entered["key"], place, start.node_id))
 
 
 async def _holder_of(tx: Transaction, start: StartAt) -> str:

@@ -141,7 +141,13 @@ def release_lease(env: Settings, at: Address, lease: Lease) -> Steps[bool]:
     fence = _fence(at, lease)
 
     async def steps(tx: Transaction) -> bool:
-        return await tx.maybe("release_lease", **fence) is not None
+        row = await tx.maybe("release_lease", **fence)
+        if row is not None:
+            at.met(row)
+        elif at.key is not None:
+            # Nothing to release: only a bound view has to know whether its session is gone.
+            at.met(await tx.maybe("read_lease", session_id=at.session_id))
+        return row is not None
 
     return steps
 

@@ -89,8 +89,10 @@ class Child:
 
 
 def spawn(world: World, function: Callable[..., Any], *arguments: Any, **settings: Any) -> Child:
-    """Start a process that will call `function(store, *arguments)`."""
-    assert world.is_durable, "no other process sees a database in memory"
+    """Start a process that will call `function(store, *arguments)`.
+
+    It sees the world's database, unless that is in memory: then it has one of its own.
+    """
     if world.is_server:
         settings.setdefault("schema", world.schema)
     order = Order(

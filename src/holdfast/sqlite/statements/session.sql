@@ -101,18 +101,19 @@ UPDATE listing
  WHERE session = :session;
 
 -- name: family
--- The session and, where asked for, every session below it by child relations.
+-- The session and, where asked for, every session below it by child relations. CROSS JOIN keeps
+-- the order: the planner would rather walk all sessions, which are sorted already.
 WITH RECURSIVE below (id) AS (
     SELECT :session_id
      UNION
     SELECT s.id
       FROM below
-      JOIN session_meta m ON m.parent_session_id = below.id AND m.relation_kind = 'child'
-      JOIN session s ON s.key = m.session
+      CROSS JOIN session_meta m ON m.parent_session_id = below.id AND m.relation_kind = 'child'
+      CROSS JOIN session s ON s.key = m.session
      WHERE :with_children
 )
 SELECT s.id
-  FROM below JOIN session s ON s.id = below.id
+  FROM below CROSS JOIN session s ON s.id = below.id
  ORDER BY s.id LIMIT :limit;
 
 -- name: enter_sections

@@ -53,6 +53,8 @@ BY_ID: dict[str, Operation] = {
     "claim_lease": lambda at, id: at.claim_lease(id, ALICE),
     "vacuum": lambda at, id: at.vacuum(id),
     "prune_turn_commits": lambda at, id: at.prune_turn_commits(id, 0),
+    "fork": lambda at, id: at.fork(id, SessionCreate(session_id=f"{id}-fork")),
+    "delete": lambda at, id: at.delete(id),
 }
 BY_RECORD: dict[str, Operation] = {
     "commit": lambda at, id: at.commit(a_commit(id)),
@@ -68,8 +70,6 @@ BY_RECORD: dict[str, Operation] = {
 OF_THE_STORE: dict[str, Operation] = {
     "create": lambda at, id: at.create(SessionCreate(session_id=id)),
     "open": lambda at, id: at.open(id),
-    "fork": lambda at, id: at.fork(id, SessionCreate(session_id=f"{id}-fork")),
-    "delete": lambda at, id: at.delete(id),
 }
 ABOUT_NO_SESSION: dict[str, Operation] = {
     "sessions.list": lambda store, _: store.sessions.list(),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from typing import Any
 
+from holdfast import HoldfastError
+from holdfast.testing.calm import Calm, Loop
+from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, EVERY, on_view
 from holdfast.testing.contract.samples import chain, create, path_ids, put
 
 #: The exit status of a process that ended as if it had been killed.
@@ -26,3 +31,43 @@ def write_and_die(store: Any) -> None:
 def read_path(store: Any, session_id: str) -> list[str]:
     """The node ids of a session's path."""
     return path_ids(store, session_id)
+
+
+def fork_and_try_everything(store: Any) -> tuple[dict[str, str], list[str]]:
+    """What every operation answers in a forked process, and the path read here afterwards."""
+    put(store, "s1", graph=chain("a"))
+    view = store.session("s1")
+    view.load()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        answers = _answers(_in_this_process(store), _in_this_process(view))
+        os.write(writing, json.dumps(answers).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading, "rb") as answered:
+        answers = json.loads(answered.read())
+    assert os.waitpid(child, 0) == (child, 0)
+    put(store, "s1", graph=chain("b"))
+    return answers, path_ids(store)
+
+
+def _in_this_process(face: Any) -> Any:
+    """The same face; the thread of its loop is not there after a fork."""
+    return Calm(face._target, Loop()) if isinstance(face, Calm) else face
+
+
+def _answers(store: Any, view: Any) -> dict[str, str]:
+    found = {name: _answer(lambda: operation(store, "s1")) for name, operation in EVERY.items()}  # noqa: B023
+    for name in (*BY_ID, *BY_RECORD):
+        found[f"view.{name}"] = _answer(lambda: on_view(view, name))  # noqa: B023
+    store.close()
+    return found
+
+
+def _answer(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except HoldfastError as error:
+        return f"{error.code} {getattr(error, 'reason', '')}"
+    return "answered"

@@ -1,0 +1,190 @@
+"""Section 3.4 and FAC-9: what a bound view accepts, and when it is over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+import holdfast
+from holdfast import LeaseLost, SessionBindingMismatch, SessionCreate, SessionDeleted
+from holdfast.face import Descriptor
+from holdfast.store import SessionView
+from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, on_view
+from holdfast.testing.contract.samples import (
+    ALICE,
+    chain,
+    commit,
+    create,
+    lease_on,
+    path_ids,
+    put,
+    turn,
+)
+from holdfast.testing.world import World
+
+
+def test_the_catalogue_of_a_views_operations_is_complete() -> None:
+    listed = {
+        name
+        for base in SessionView.__mro__
+        for name, value in vars(base).items()
+        if isinstance(value, Descriptor)
+    }
+
+    assert listed == {*BY_ID, *BY_RECORD}
+
+
+def test_making_a_view_does_no_io(world: World, store: Any) -> None:
+    create(store, "other")
+    world.backend(store).counts.clear()
+
+    view = store.session("s1")
+
+    assert view.session_id == "s1"
+    assert not +world.backend(store).counts
+
+
+@pytest.mark.scenario("FAC-T9")
+@pytest.mark.parametrize("name", BY_RECORD)
+def test_a_view_refuses_records_of_another_session(world: World, store: Any, name: str) -> None:
+    view = create(store)
+    create(store, "s2")
+    before = world.dump(store)
+    world.backend(store).counts.clear()
+
+    with pytest.raises(SessionBindingMismatch) as refused:
+        BY_RECORD[name](view, "s2")
+
+    assert (refused.value.bound_session_id, refused.value.attempted_session_id) == ("s1", "s2")
+    assert not +world.backend(store).counts
+    assert world.dump(store) == before
+
+
+@pytest.mark.scenario("FAC-T9")
+def test_a_commit_refuses_to_create_another_session(store: Any) -> None:
+    view = store.session("s1")
+
+    with pytest.raises(SessionBindingMismatch) as refused:
+        view.commit_with_fresh_lease(commit("s1", create=SessionCreate(session_id="s2")))
+
+    assert (refused.value.bound_session_id, refused.value.attempted_session_id) == ("s1", "s2")
+
+
+@pytest.mark.scenario("FAC-T9")
+def test_a_lease_of_another_session_is_told_as_the_lease_rules_say(store: Any) -> None:
+    view = create(store)
+    elsewhere = lease_on(store, "s2")
+
+    with pytest.raises(LeaseLost) as lost:
+        view.commit(commit("s1", graph=chain("a"), session_execution_lease=elsewhere))
+
+    assert lost.value.reason == "wrong_session"
+    assert store.sessions.load("s1") is None
+
+
+@pytest.mark.scenario("FAC-T9")
+def test_a_stamp_of_another_session_is_told_as_the_commit_rules_say(store: Any) -> None:
+    view = create(store)
+
+    with pytest.raises(holdfast.RuntimeTurnCommitConflict) as refused:
+        view.commit_with_fresh_lease(commit("s1", turn_commit=turn("t1", "s2")))
+
+    assert refused.value.stored_hash is None
+
+
+def _delete(store: Any) -> None:
+    assert store.sessions.delete("s1", force=True).deleted
+
+
+@pytest.mark.scenario("FAC-T7")
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "created_anew"])
+def test_a_view_that_outlived_its_session_does_nothing(
+    world: World, store: Any, again: bool
+) -> None:
+    view = store.session("s1")
+    view.commit_with_fresh_lease(commit("s1", graph=chain("a"), turn_commit=turn("t1")))
+    _delete(store)
+    if again:
+        put(store, "s1", graph=chain("b"), turn_commit=turn("t1"))
+    before = world.dump(store)
+
+    for name in (*BY_ID, *BY_RECORD):
+        with pytest.raises(SessionDeleted) as refused:
+            on_view(view, name)
+        assert refused.value.session_id == "s1", name
+
+    assert world.dump(store) == before
+
+
+@pytest.mark.scenario("FAC-T7")
+@pytest.mark.parametrize(
+    "first",
+    [name for name in (*BY_ID, *BY_RECORD) if name not in ("delete", "fork", "reclaim_lease")],
+)
+def test_a_view_remembers_the_session_from_its_first_answer(store: Any, first: str) -> None:
+    known = create(store)
+    held = None
+    if first in ("commit", "renew_lease", "release_lease"):
+        held = known.claim_lease(ALICE, 30_000).lease
+    view = store.session("s1")
+    if first == "commit":
+        view.commit(commit("s1", session_execution_lease=held))
+    elif held is not None:
+        getattr(view, first)(held)
+    else:
+        on_view(view, first)
+    _delete(store)
+
+    with pytest.raises(SessionDeleted):
+        view.commit_with_fresh_lease(commit("s1", graph=chain("b")))
+
+    assert store.sessions.open("s1") is None
+
+
+def test_a_refused_write_tells_a_view_nothing(store: Any) -> None:
+    view = store.session("s1")
+    with pytest.raises(holdfast.HeadRevisionConflict):
+        view.commit_with_fresh_lease(commit("s1", expected_head_revision=7))
+
+    create(store)
+    view.commit_with_fresh_lease(commit("s1", graph=chain("a")))
+
+    assert path_ids(store) == ["a"]
+
+
+def test_a_view_made_after_the_deletion_is_unaffected(store: Any) -> None:
+    old = create(store)
+    _delete(store)
+
+    new = create(store)
+    new.commit_with_fresh_lease(commit("s1", graph=chain("a")))
+    put(store, "s1", graph=chain("b"))
+
+    assert [node.node_id for node in new.load().graph.nodes] == ["a", "b"]
+    with pytest.raises(SessionDeleted):
+        old.load()
+
+
+def test_a_view_of_an_unknown_session_lets_it_be_created_later(store: Any) -> None:
+    view = store.session("s1")
+    assert view.load() is None
+    assert view.load_meta() is None
+
+    put(store, "s1", graph=chain("a"))
+
+    assert view.load().head_revision == 1
+
+
+def test_two_views_of_one_session_are_equal_in_rights(store: Any) -> None:
+    one, other = create(store), store.session("s1")
+    held = one.claim_lease(ALICE, 30_000).lease
+
+    longer = other.renew_lease(held, 60_000)
+
+    assert msgspec.structs.replace(longer, expires_at_ms=0) == msgspec.structs.replace(
+        held, expires_at_ms=0
+    )
+    assert other.release_lease(longer)
+    assert one.lease() is None
