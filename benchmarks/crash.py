@@ -15,20 +15,17 @@ import multiprocessing
 import os
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import holdfast
 from benchmarks import crash_agent
 from benchmarks.crash_script import SESSIONS, Expected, is_stamped, turn
+from benchmarks.databases import KINDS, database
 from holdfast import Session, SessionView, TokenUsage
 from holdfast.face import Blocking
-from holdfast.testing.server import fresh_schema, postgres_url
 
 #: How long a process may commit before it is killed, and how often it is killed while starting.
 LONGEST_S = 0.12
@@ -147,7 +144,10 @@ class Watch:
         """Open the store and compare each session with what its turns leave."""
         with holdfast.open(self.url, schema=self.schema) as store:
             for victim in self.victims.values():
-                self.compare(store.session(victim.session_id), victim, stamps)
+                try:
+                    self.compare(store.session(victim.session_id), victim, stamps)
+                except holdfast.Fault as fault:
+                    self.wrong("torn", victim.session_id, str(fault))
 
     def compare(self, view: SessionView[Blocking], victim: Victim, stamps: int) -> None:
         """Whether a session is as its acknowledged turns, or these and one more, leave it."""
@@ -201,6 +201,11 @@ def _drain(reader: Connection) -> bytes:
     return told
 
 
+def _named(url: str) -> str:
+    """The URL of a server, with a name by which it knows the process that is killed."""
+    return f"{url}{'&' if '?' in url else '?'}application_name={_APPLICATION}"
+
+
 def _await_silence(url: str) -> None:
     """Wait until the server has noticed that its client is dead."""
     import psycopg
@@ -214,24 +219,11 @@ def _await_silence(url: str) -> None:
 # --- the command -----------------------------------------------------------------------------
 
 
-@contextmanager
-def database(kind: str) -> Iterator[tuple[str, str]]:
-    """An empty database: its URL and schema."""
-    if kind == "sqlite":
-        with tempfile.TemporaryDirectory(prefix="holdfast-crash-") as folder:
-            yield f"sqlite:///{Path(folder) / 'store.db'}", "holdfast"
-    else:
-        server = postgres_url()
-        named = f"{server}{'&' if '?' in server else '?'}application_name={_APPLICATION}"
-        with fresh_schema(server, "crash") as schema:
-            yield named, schema
-
-
 def torment(kind: str, rounds: int, dice: random.Random) -> Watch:
     """Kill so many processes on one kind of database."""
     began = time.monotonic()
-    with database(kind) as (url, schema):
-        watch = Watch(url, schema, dice)
+    with database(kind) as place:
+        watch = Watch(_named(place.url) if kind == "postgres" else place.url, place.schema, dice)
         for done in range(1, rounds + 1):
             watch.round()
             if done % 20 == 0 or done == rounds:
@@ -279,11 +271,11 @@ def main() -> int:
     """Read the command line and do it."""
     parser = argparse.ArgumentParser(prog="tasks.py crash", description=__doc__)
     parser.add_argument("--rounds", type=int, default=200, help="kills for each database")
-    parser.add_argument("--store", choices=["sqlite", "postgres", "both"], default="both")
+    parser.add_argument("--store", choices=[*KINDS, "both"], default="both")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     given = parser.parse_args()
     print(f"kill -9 at random moments of a commit loop; --seed {given.seed}", flush=True)
-    kinds = ["sqlite", "postgres"] if given.store == "both" else [given.store]
+    kinds = KINDS if given.store == "both" else (given.store,)
     _fork.set_forkserver_preload(["benchmarks.crash_agent"])
     dice = random.Random(given.seed)
     return 0 if report({kind: torment(kind, given.rounds, dice) for kind in kinds}) else 1

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
 
 from benchmarks import samples
 from benchmarks.databases import Database
+
+T = TypeVar("T")
 
 _SELECT = (
     "SELECT key, head_revision, branch, length, leaf_id, next_sequence FROM session WHERE id = ?"
@@ -30,6 +32,7 @@ _UPDATE = (
     " next_sequence = ?, node_count = node_count + 1 WHERE key = ?"
 )
 _TOUCH = "UPDATE listing SET updated_at_ms = ?, activity_us = ? WHERE session = ?"
+_RENEW = "UPDATE session SET expires_at_ms = ? WHERE id = ?"
 _READ = "SELECT * FROM node WHERE node_id = ? AND owner = 1"
 
 
@@ -54,17 +57,19 @@ class SqliteFloor:
         execute(_TOUCH, (now_ms, now_ms * 1000, key))
         execute("COMMIT")
 
-    async def append_on_thread(self, session_id: str) -> None:
-        """The same, for an event loop: one hop to a thread and back for each operation."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self.append, session_id)
+    def renew(self, session_id: str) -> None:
+        """What renewing a lease stores."""
+        self._execute("BEGIN IMMEDIATE")
+        self._execute(_RENEW, (time.time_ns() // 1_000_000 + 30_000, session_id))
+        self._execute("COMMIT")
 
     def read(self, node_id: str) -> Any:
         """One row by its key."""
         return self._execute(_READ, (node_id,)).fetchall()
 
-    async def read_on_thread(self, node_id: str) -> Any:
-        """The same, for an event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.read, node_id)
+    async def on_thread(self, act: Callable[[SqliteFloor, str], T], name: str) -> T:
+        """One of these for an event loop: a hop to a thread and back for each operation."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, act, self, name)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -100,12 +105,12 @@ def slower_sync(seconds: float) -> Iterator[None]:
     """Make every flush to disk of SQLite files opened meanwhile take so much longer."""
 
     class File(apsw.VFSFile):
-        def xSync(self, flags: int) -> None:  # noqa: N802  (SQLite's name)
+        def xSync(self, flags: int) -> None:
             time.sleep(seconds)
             super().xSync(flags)
 
     class Vfs(apsw.VFS):
-        def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802
+        def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
             return File("unix", name, flags)
 
     vfs = Vfs("slower-sync", "unix", makedefault=True)

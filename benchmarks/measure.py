@@ -55,10 +55,11 @@ def alone(operation: Callable[[], object]) -> Contestant:
 
     def run(seconds: float) -> float:
         count, began = 0, time.perf_counter()
-        ends = began + seconds
-        while (now := time.perf_counter()) < ends:
+        now = began
+        while not count or now < began + seconds:
             operation()
             count += 1
+            now = time.perf_counter()
         return (now - began) / count
 
     return run
@@ -74,7 +75,7 @@ def threads(callers: int, operation: Callable[[int], object]) -> Contestant:
 
         def call(number: int) -> None:
             gate.wait()
-            while time.perf_counter() < ends:
+            while not counts[number] or time.perf_counter() < ends:
                 operation(number)
                 counts[number] += 1
 
@@ -100,7 +101,7 @@ def tasks(callers: int, operation: Callable[[int], Awaitable[object]]) -> Contes
         ends = began + seconds
 
         async def call(number: int) -> None:
-            while time.perf_counter() < ends:
+            while not counts[number] or time.perf_counter() < ends:
                 await operation(number)
                 counts[number] += 1
 

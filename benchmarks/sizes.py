@@ -15,7 +15,7 @@ from benchmarks import samples
 from benchmarks.databases import KINDS, Bench
 from benchmarks.measure import Outcome, tell
 from benchmarks.table import Line, print_lines
-from holdfast import ANY, Append, Node, ReplaceFull, RuntimeCommit
+from holdfast import ANY, Node, ReplaceFull, RuntimeCommit
 
 #: How many nodes are read.
 PATH = 10
@@ -36,13 +36,18 @@ def run(*, quick: bool) -> None:
             for shape in SHAPES:
                 tell(f"{kind}: {shape} sessions: {rounds} rounds")
                 lines += _lines(store, shape, sizes, rounds)
-        title = f"A commit and a read of {PATH} nodes, against a session of {sizes[0]} nodes: {kind}"
+        title = (
+            f"A commit and a read of {PATH} nodes, against a session of {sizes[0]} nodes: {kind}"
+        )
         print_lines(title, lines)
 
 
 def _unflushed(bench: Bench, kind: str) -> holdfast.Store:
-    """A store that does not wait for the disk: that costs the same in every session, and more
-    than all the rest, so it would hide what is looked for."""
+    """A store that does not wait for the disk.
+
+    That takes as long in every session, and longer than all the rest: it would hide what is
+    looked for.
+    """
     place = bench.database(kind)
     if kind == "postgres":
         option = "options=-csynchronous_commit%3Doff"

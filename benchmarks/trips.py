@@ -93,8 +93,8 @@ def _commits(store: Any) -> list[Operation]:
     def stamped(number: int) -> TurnStamp:
         return TurnStamp("s", f"turn-{number}")
 
-    def carrying() -> RuntimeCommit:
-        turn = samples.turn("s")
+    def carrying() -> Any:
+        turn: Any = samples.turn("s")
         kept = {"component": Component(ref=ref)}
         return msgspec.structs.replace(
             turn, checkpoint=msgspec.structs.replace(turn.checkpoint, components=kept)
@@ -138,17 +138,17 @@ def _commits(store: Any) -> list[Operation]:
         Operation(
             "turn commit under a lease, released", 2, give_back, lambda: leased(samples.turn("s"))
         ),
-        Operation("turn commit, carried component", 2, lambda commit: free(commit), carrying),
+        Operation("turn commit, carried component", 2, free, carrying),
         Operation(
             f"turn commit, {MANY} nodes",
             2,
-            lambda commit: free(commit),
+            free,
             lambda: _commit(graph=Append(_nodes(MANY)), turn_commit=stamped(next(_ids))),
         ),
         Operation(
             f"turn commit, graph replaced by {MANY} nodes",
             2,
-            lambda commit: free(commit),
+            free,
             lambda: _commit(graph=ReplaceFull(_nodes(MANY)), turn_commit=stamped(next(_ids))),
         ),
     ]
@@ -172,13 +172,15 @@ def _leases(store: Any) -> list[Operation]:
     return [
         Operation("claim a lease", 1, lambda session: session.claim_lease(OWNER), fresh),
         Operation("claim one's own lease again", 1, lambda _: view.claim_lease(OWNER)),
-        Operation("take over a lease", 1, lambda seen: view_of(seen).reclaim_lease(seen, OWNER), stale),
+        Operation(
+            "take over a lease", 1, lambda seen: view_of(seen).reclaim_lease(seen, OWNER), stale
+        ),
         Operation("renew a lease", 1, lambda _: view.renew_lease(held)),
         Operation("read a lease", 1, lambda _: view.lease()),
         Operation(
             "release a lease",
             1,
-            lambda lease: store.sessions.release_lease(lease),
+            store.sessions.release_lease,
             lambda: fresh().claim_lease(OWNER).lease,
         ),
     ]
@@ -197,8 +199,9 @@ def _others(store: Any) -> list[Operation]:
 
     def doomed() -> list[str]:
         nodes = _nodes(MANY)
-        fields = {"session_id": "t", "expected_head_revision": ANY, "graph": ReplaceFull(nodes)}
-        view.commit_with_fresh_lease(RuntimeCommit(**fields))
+        view.commit_with_fresh_lease(
+            RuntimeCommit(session_id="t", expected_head_revision=ANY, graph=ReplaceFull(nodes))
+        )
         return [each.node_id for each in nodes]
 
     return [
@@ -220,7 +223,7 @@ def _others(store: Any) -> list[Operation]:
         Operation("update labels", 1, lambda _: view.update_labels({"colour": "green"})),
         Operation("a line of the listing", 1, lambda _: view.picker_info()),
         Operation("list sessions", 1, lambda _: sessions.list()),
-        Operation(f"tombstone {MANY} nodes", 1, lambda ids: view.tombstone(ids), doomed),
+        Operation(f"tombstone {MANY} nodes", 1, view.tombstone, doomed),
         Operation("read a blob", 1, lambda _: store.blobs.get(content)),
         Operation("look for a blob", 1, lambda _: store.blobs.has(content)),
         Operation("read an artifact", 1, lambda _: store.artifacts.get("space", "name")),

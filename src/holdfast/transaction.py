@@ -37,7 +37,8 @@ class Mode(enum.Enum):
     SMALL_READ = "small_read"
     #: A transaction that may take several trips.
     WRITE = "write"
-    #: Every statement is a transaction of its own, and only the first one writes.
+    #: Every statement is a transaction of its own and one of them writes. What follows a statement
+    #: that returned no row, though it has columns to return, only explains, and may not write.
     AUTOCOMMIT = "autocommit"
 
 
@@ -122,7 +123,7 @@ read = _marks(Mode.READ)
 small_read = _marks(Mode.SMALL_READ)
 #: Marks an operation that locks, judges and writes.
 write = _marks(Mode.WRITE)
-#: Marks an operation whose first statement is its only write.
+#: Marks an operation with a single statement that writes, and reads that explain its refusal.
 autocommit = _marks(Mode.AUTOCOMMIT)
 
 

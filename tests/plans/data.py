@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-SESSIONS = 2_000
-NODES = 20
-FORKS = 200
+SESSIONS = 20_000
+NODES = 6
+FORKS = 10_000
 TEXT = "x" * 40
 
 Rows = list[tuple[Any, ...]]
@@ -22,7 +22,7 @@ class Table(NamedTuple):
 
 
 def tables() -> Iterator[Table]:
-    """Sessions with branches of their own, some of them forks, in 40 scopes."""
+    """Sessions with branches of their own, some of them forks, in 400 scopes."""
     sessions = range(1, SESSIONS + 1)
     forks = range(SESSIONS - FORKS + 1, SESSIONS + 1)
     yield Table(
@@ -33,14 +33,14 @@ def tables() -> Iterator[Table]:
     yield Table(
         "session_meta",
         "session, session_name, created_at_ms, model, relation, relation_kind, parent_session_id",
-        [(s, f"s{s}", 1, "m", "{}", "child", f"s{s % 100 + 1}") for s in sessions],
+        [(s, f"s{s}", 1, "m", "{}", "child", f"s{s % 2_000 + 1}") for s in sessions],
     )
     yield Table(
         "listing",
         "session, id, scope, activity_us, updated_at_ms",
-        [(s, f"s{s}", b"scope-%02d\0" % (s % 40), s * 1_000, s) for s in sessions],
+        [(s, f"s{s}", b"scope-%03d\0" % (s % 400), s * 1_000, s) for s in sessions],
     )
-    yield Table("label", "session, name, value", [(s, "team", f"t{s % 50}") for s in sessions])
+    yield Table("label", "session, name, value", [(s, "team", f"t{s % 500}") for s in sessions])
     yield Table("head_state", "session, config", [(s, b"{}") for s in sessions])
     yield Table("branch", "id, base, owner", [(s, 0, s) for s in sessions])
     yield Table(
@@ -51,23 +51,23 @@ def tables() -> Iterator[Table]:
     yield Table(
         "hidden",
         "session, branch, ordinal, gone",
-        [(s, s, 5 + n, n % 3) for s in sessions if s % 3 == 0 for n in range(3)],
+        [(s, s, n, n % 3) for s in sessions if s % 3 == 0 for n in range(3)],
     )
     yield Table(
         "turn_commit",
         "session, turn_id, hash, result, head_revision, committed_at_ms",
-        [(s, f"t{n}", "h", "{}", n, n) for s in sessions for n in range(3)],
+        [(s, f"t{n}", "h", "{}", n, n) for s in sessions for n in range(2)],
     )
     yield Table(
         "usage",
         "session, pair, position, source, model, input_tokens, output_tokens,"
         " cache_read_input_tokens, cache_write_input_tokens, reasoning_output_tokens",
-        [(s, f"p{n}", n, "chat", "m", 1, 1, 1, 1, 1) for s in sessions for n in range(3)],
+        [(s, f"p{n}", n, "chat", "m", 1, 1, 1, 1, 1) for s in sessions for n in range(2)],
     )
     yield Table(
         "blob",
         "ref, kind, codec, raw_len, stored_len, stored_at_ms, body",
-        [(f"r{n}", "component", 0, 40, 40, n, TEXT.encode()) for n in range(3 * SESSIONS)],
+        [(f"r{n}", "component", 0, 40, 40, n, TEXT.encode()) for n in range(2 * SESSIONS)],
     )
     yield Table(
         "blob_ref",
@@ -144,9 +144,9 @@ SAMPLES: dict[str, Any] = {
     "label_value": "t7",
     "label_values": ["t7"],
     "last": 5,
-    "leaf": "n7-3",
-    "leaf_id": "n7-3",
-    "length": 8,
+    "leaf": "n7-1",
+    "leaf_id": "n7-1",
+    "length": 4,
     "limit": 100,
     "liveness": "{}",
     "maximum": 32,
@@ -156,8 +156,8 @@ SAMPLES: dict[str, Any] = {
     "namespace": "raw",
     "next_sequence": 30,
     "node_count": 20,
-    "node_id": "n7-3",
-    "node_ids": ["n7-3", "n7-4"],
+    "node_id": "n7-1",
+    "node_ids": ["n7-1", "n7-2"],
     "node_tag": [None],
     "now_ms": 5_000,
     "older_than_ms": 2,
@@ -184,14 +184,14 @@ SAMPLES: dict[str, Any] = {
     "sessions": [7, 8],
     "set_tag": False,
     "source": 7,
-    "start": 3,
+    "start": 1,
     "stored_len": 4,
     "tag": None,
     "token": "t",
     "ttl_ms": 1_000,
     "turn_id": "t1",
     "updated_since_ms": None,
-    "upto": 500,
+    "upto": 300,
     "user_message_count": 10,
     "user_text": [None],
     "vacate": False,
@@ -207,10 +207,11 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "insert_meta": {"scope": b"s", "relation_kind": "root"},
     "create_session": {"scope": b"s", "relation_kind": "root"},
     "save_meta": {"scope": b"s", "relation_kind": "root", "created_at_ms": 1},
-    "list_by_scope_newest": {"scope": b"scope-07\0"},
-    "list_by_scope_oldest": {"scope": b"scope-07\0"},
-    "list_by_prefix_newest": {"scope_low": b"scope-07", "scope_high": b"scope-08"},
-    "list_by_prefix_oldest": {"scope_low": b"scope-07", "scope_high": b"scope-08"},
+    "light_commit": {"start": "leaf", "node_id": ["new"], "relation_kind": "root", "scope": b"s"},
+    "list_by_scope_newest": {"scope": b"scope-007\0"},
+    "list_by_scope_oldest": {"scope": b"scope-007\0"},
+    "list_by_prefix_newest": {"scope_low": b"scope-007", "scope_high": b"scope-008"},
+    "list_by_prefix_oldest": {"scope_low": b"scope-007", "scope_high": b"scope-008"},
     "list_by_parent_newest": {"parent_session_id": "s7"},
     "list_by_parent_oldest": {"parent_session_id": "s7"},
     "path_segments": {"keep": -1, "last": None},
@@ -247,7 +248,7 @@ INDEXES = {
 }
 
 
-def arguments(name: str, wanted: frozenset[str]) -> dict[str, Any]:
+def arguments(name: str, wanted: Iterable[str]) -> dict[str, Any]:
     """A value for each parameter of a statement."""
     given = SAMPLES | SPECIAL.get(name, {})
     return {parameter: given[parameter] for parameter in wanted}

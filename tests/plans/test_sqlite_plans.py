@@ -56,10 +56,7 @@ def insert(connection: apsw.Connection, name: str, columns: str, rows: data.Rows
 
 
 def program(connection: apsw.Connection, name: str) -> Program:
-    pages = {
-        page: found
-        for page, found in connection.execute("SELECT rootpage, name FROM sqlite_schema")
-    }
+    pages = dict(connection.execute("SELECT rootpage, name FROM sqlite_schema"))
     opened, walked = set[str](), set[str]()
     for sql, bindings in texts(name):
         cursors: dict[int, str] = {}

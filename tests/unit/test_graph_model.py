@@ -275,10 +275,11 @@ class Walk:
         self.compare_summary(session_id, session)
 
     def compare_last(self, session_id: str, path: list[Stored]) -> None:
-        last = self.random.randint(1, 5)
+        last = self.random.randint(0, 5)
         loaded = self.store.sessions.load(session_id, last=last)
-        assert shown(loaded.graph.nodes) == rows(path[-last:]), self.told()
+        assert shown(loaded.graph.nodes) == rows(path[max(len(path) - last, 0) :]), self.told()
         assert loaded.more == (len(path) > last), self.told()
+        assert loaded.leaf_missing == (loaded.graph.leaf_node_id is not None and not path)
 
     def compare_full(self, session_id: str, session: ModelSession) -> None:
         loaded = self.store.sessions.load(session_id, scope="full_graph")

@@ -54,7 +54,7 @@ def load(
             return None
         if located and not located[0]:
             raise GraphNodeNotFound(at.session_id, str(leaf))
-        graph, missing, more = _graph(head, nodes, scope, leaf)
+        graph, missing, more = _graph(head, nodes, scope, leaf, last)
         checkpoint = _checkpoint(at.session_id, head, parts)
         return _session(head, graph, missing, more, checkpoint, usage)
 
@@ -70,16 +70,26 @@ def _scope(scope: LoadScope | str) -> LoadScope:
 
 def _nodes_call(at: Address, scope: LoadScope, leaf: str | None, last: int | None) -> Call:
     if scope is LoadScope.ACTIVE_PATH:
-        if last is not None:
-            checks.count(last, "last")
         if leaf is None:
-            return call("read_path", session_id=at.session_id, last=last)
-        return call("read_path_to", session_id=at.session_id, leaf=leaf, last=last)
+            return call("read_path", session_id=at.session_id, last=_to_read(last))
+        return call("read_path_to", session_id=at.session_id, leaf=leaf, last=_to_read(last))
     if leaf is not None or last is not None:
         raise InvalidArgument("scope", "leaf and last belong to the active path")
     return call(
         "list_nodes", session_id=at.session_id, after_sequence=0, limit=EVERYTHING
     )
+
+
+def _to_read(last: int | None) -> int | None:
+    """How many nodes to read: none is asked for with one, which tells whether there are any."""
+    return None if last is None else max(checks.count(last, "last"), 1)
+
+
+def _nearest(rows: list[Row], last: int | None) -> tuple[list[Row], bool]:
+    """What was asked for, and whether older nodes exist: the ordinal is above the floor."""
+    if last == 0:
+        return [], bool(rows)
+    return rows, bool(rows) and rows[0][0] > rows[0][1]
 
 
 def _roles(hydrate: Hydrate) -> dict[str, Any]:
@@ -92,21 +102,21 @@ def _roles(hydrate: Hydrate) -> dict[str, Any]:
 
 
 def _graph(
-    head: Mapping[str, Any], rows: list[Row], scope: LoadScope, leaf: str | None
+    head: Mapping[str, Any],
+    rows: list[Row],
+    scope: LoadScope,
+    leaf: str | None,
+    last: int | None,
 ) -> tuple[Graph, bool, bool]:
     """The graph, whether its leaf cannot be seen (GRA-12), and whether older nodes exist."""
-    nodes = [records.node(row, head["id"]) for row in rows]
+    nearest, more = _nearest(rows, last)
+    nodes = [records.node(row, head["id"]) for row in nearest]
     leaf_id = head["leaf_id"] if leaf is None else leaf
     if scope is LoadScope.FULL_GRAPH:
         missing = leaf_id is not None and all(node.node_id != leaf_id for node in nodes)
         return Graph(nodes, leaf_id), missing, False
-    missing = leaf is None and leaf_id is not None and not nodes and head["length"] > 0
-    return Graph(nodes, leaf_id), missing, _more(rows)
-
-
-def _more(rows: list[Row]) -> bool:
-    """Whether the path has nodes below the first one read: its ordinal is above the floor."""
-    return bool(rows) and rows[0][0] > rows[0][1]
+    missing = leaf is None and leaf_id is not None and not rows and head["length"] > 0
+    return Graph(nodes, leaf_id), missing, more
 
 
 def _checkpoint(
@@ -216,17 +226,17 @@ MAX_NAMED_SESSIONS = 10
 def find_path(env: Settings, node_id: str, last: int | None = None) -> Steps[Path | None]:
     """The path that ends in a live node, whichever session holds it; none without one."""
     checks.identifier(node_id, "node_id")
-    if last is not None:
-        checks.count(last, "last")
+    to_read = _to_read(last)
 
     async def steps(tx: Transaction) -> Path | None:
         found, rows = await tx.conclude(
             call("find_nodes", node_id=node_id, limit=MAX_NAMED_SESSIONS + 1),
-            call("find_path", node_id=node_id, last=last),
+            call("find_path", node_id=node_id, last=to_read),
         )
         if holder(node_id, found) is None:
             return None
-        return Path([records.node(row, node_id) for row in rows], _more(rows))
+        nearest, more = _nearest(rows, last)
+        return Path([records.node(row, node_id) for row in nearest], more)
 
     return steps
 

@@ -66,7 +66,7 @@ class PostgresTransaction:
         self._is_used = False
         self._open = False
         self._concluded = False
-        self._answered = False
+        self._declined = False
 
     async def trip(self, *calls: Call) -> list[list[Row]]:
         """Run statements in order, in one round trip; the rows of each."""
@@ -138,17 +138,25 @@ class PostgresTransaction:
         link = self._ready()
         self._observe("before", call.name, *also)
         self._shared.count(("trips", "transactions", call.name))
+        explains = self._declined and self._mode is Mode.AUTOCOMMIT
         try:
-            result = link.alone(bound, prepare=self._prepares)
+            result = self._send_alone(link, bound, explains)
         except Failure as failure:
             writes = self._mode is Mode.WRITE or self._mode is Mode.AUTOCOMMIT
-            failure.maybe_written = writes and not self._answered and failure.may_follow(1)
+            failure.maybe_written = writes and not explains and failure.may_follow(1)
             self._settle(failure, link)
             raise
-        self._answered = True
         rows = link.rows(bound, result)
+        # Without a column nothing says whether it wrote.
+        self._declined |= result.nfields > 0 and not rows
         self._observe("after", call.name, *also)
         return rows
+
+    def _send_alone(self, link: Link, bound: Bound, explains: bool) -> PGresult:
+        """The server sees to it that what explains a refused write only reads."""
+        if not explains:
+            return link.alone(bound, prepare=self._prepares)
+        return link.together((_BEGIN_READ, bound, _COMMIT), prepare=self._prepares)[1]
 
     def _together(self, calls: tuple[Call, ...], *, commit: bool) -> list[list[Row]]:
         """One trip inside the transaction, which it may also begin and commit."""

@@ -186,6 +186,40 @@ def test_a_lost_explanation_is_no_lost_write(make: Make, proxy: CountingProxy) -
     assert (lost.value.retryable, lost.value.maybe_written) == (True, False)
 
 
+def test_a_write_behind_a_read_may_be_written_when_its_answer_is_lost(
+    make: Make, proxy: CountingProxy
+) -> None:
+    backend, sure = make(proxy.url), make()
+    backend.run(put("a", 0))
+
+    async def start(tx: Transaction) -> None:
+        assert await tx.maybe("get", k="a")
+        proxy.loses_answers = True
+        await tx.maybe("add", k="a", n=1)
+
+    with pytest.raises(StoreUnavailable) as lost:
+        backend.run(work(Mode.AUTOCOMMIT, start))
+    assert (lost.value.retryable, lost.value.maybe_written) == (False, True)
+    assert sure.run(get("a"))["n"] == 1
+
+
+def test_an_explanation_takes_one_trip_and_cannot_write(make: Make, proxy: CountingProxy) -> None:
+    backend = make(proxy.url)
+    backend.run(put("a", 0))
+
+    async def explains(tx: Transaction, then: str, **params: Any) -> Any:
+        assert await tx.maybe("add", k="absent", n=1) is None
+        return await tx.maybe(then, **params)
+
+    for _ in range(2):  # prepared on the way, and prepared already
+        turns = proxy.turns
+        found = backend.run(work(Mode.AUTOCOMMIT, lambda tx: explains(tx, "get", k="a")))
+        assert (found["n"], proxy.turns - turns) == (0, 2)
+    with pytest.raises(StoreUnavailable, match="25006"):
+        backend.run(work(Mode.AUTOCOMMIT, lambda tx: explains(tx, "add", k="a", n=1)))
+    assert backend.run(get("a"))["n"] == 0
+
+
 def test_a_server_that_ends_the_connection_is_an_outage(make: Make, url: str) -> None:
     backend = make()
 

@@ -7,22 +7,35 @@ SELECT s.key, s.id, m.session_name, m.created_at_ms, l.updated_at_ms, l.activity
        h.config_enc, h.config_tag, h.config
 
 -- fragment: listing_joins
-JOIN holdfast.session s ON s.key = l.session
-  JOIN holdfast.session_meta m ON m.session = l.session
+-- OFFSET 0 keeps the metadata behind the listing, whose order is the answer's.
+JOIN LATERAL (SELECT * FROM holdfast.session_meta
+                 WHERE session = l.session AND {meta_filters} OFFSET 0) m ON true
+  JOIN holdfast.session s ON s.key = l.session
   LEFT JOIN holdfast.head_state h ON h.session = l.session AND %(with_config)s
 
+-- fragment: meta_filters
+-- CASE, not OR: a generic plan takes "is null or equal" for a rare thing, hopes for few rows and
+-- reads whole tables.
+CASE WHEN %(parent_session_id)s::text IS NULL THEN true
+                      ELSE parent_session_id = %(parent_session_id)s END
+                 AND CASE WHEN %(relation_kind)s::text IS NULL THEN true
+                          ELSE relation_kind = %(relation_kind)s END
+                 AND CASE WHEN %(cwd)s::text IS NULL THEN true ELSE cwd = %(cwd)s END
+
 -- fragment: listing_filters
-(%(parent_session_id)s::text IS NULL OR m.parent_session_id = %(parent_session_id)s)
-   AND (%(relation_kind)s::text IS NULL OR m.relation_kind = %(relation_kind)s)
-   AND (%(cwd)s::text IS NULL OR m.cwd = %(cwd)s)
-   AND (%(updated_since_ms)s::bigint IS NULL OR l.updated_at_ms >= %(updated_since_ms)s)
-   AND (%(scope)s::bytea IS NULL OR l.scope = %(scope)s)
-   AND (%(scope_low)s::bytea IS NULL OR l.scope >= %(scope_low)s AND l.scope < %(scope_high)s)
-   AND NOT EXISTS (
-       SELECT 1 FROM unnest(%(label_names)s::text[], %(label_values)s::text[]) AS w (name, value)
-        WHERE NOT EXISTS (SELECT 1 FROM holdfast.label lb
-                           WHERE lb.session = l.session AND lb.name = w.name
-                             AND lb.value = w.value))
+-- Labels are counted: an EXISTS would be answered by hashing every label there is.
+CASE WHEN %(updated_since_ms)s::bigint IS NULL THEN true
+        ELSE l.updated_at_ms >= %(updated_since_ms)s END
+   AND CASE WHEN %(scope)s::bytea IS NULL THEN true ELSE l.scope = %(scope)s END
+   AND CASE WHEN %(scope_low)s::bytea IS NULL THEN true
+            ELSE l.scope >= %(scope_low)s AND l.scope < %(scope_high)s END
+   AND CASE cardinality(%(label_names)s::text[]) WHEN 0 THEN true
+            ELSE cardinality(%(label_names)s::text[]) = (
+                 SELECT count(*)
+                   FROM unnest(%(label_names)s::text[], %(label_values)s::text[])
+                        AS w (name, value)
+                   JOIN holdfast.label lb
+                     ON lb.session = l.session AND lb.name = w.name AND lb.value = w.value) END
 
 -- fragment: newest_first
 l.activity_us <= %(after_activity)s
@@ -114,6 +127,8 @@ l.activity_us >= %(after_activity)s
 
 -- name: read_listing
 {listing_columns}
-  FROM holdfast.listing l
-  {listing_joins}
+  FROM holdfast.session s
+  JOIN holdfast.listing l ON l.session = s.key
+  JOIN holdfast.session_meta m ON m.session = s.key
+  LEFT JOIN holdfast.head_state h ON h.session = s.key AND %(with_config)s
  WHERE s.id = %(session_id)s;

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import holdfast
 from holdfast import HoldfastError
 from holdfast.testing.calm import Calm, Loop
 from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, EVERY, on_view
 from holdfast.testing.contract.samples import chain, create, path_ids, put
+from holdfast.testing.contract.whole import full, shown, shows_nothing
 
 #: The exit status of a process that ended as if it had been killed.
 DEAD = 77
@@ -71,3 +75,59 @@ def _answer(call: Callable[[], Any]) -> str:
     except HoldfastError as error:
         return f"{error.code} {getattr(error, 'reason', '')}"
     return "answered"
+
+
+def die_in_every_deletion(store: Any, url: str, settings: dict[str, Any]) -> list[tuple[str, str]]:
+    """How each of a row of processes ended that deleted a session, and what it left of it.
+
+    The n-th dies at the n-th moment, before or after a statement; the last one does not.
+    """
+    store.close()  # nothing of it may be open in the processes that follow
+    found: list[tuple[str, str]] = []
+    for moment in itertools.count():
+        with _reopened(store, url, settings) as own:
+            if shows_nothing(own):
+                full(own)
+            before = shown(own)
+        died = _status(lambda: _delete_and_die(store, url, settings, moment)) == DEAD  # noqa: B023
+        with _reopened(store, url, settings) as own:
+            left = "none" if shows_nothing(own) else "all"
+            assert left == "none" or shown(own) == before
+        found.append(("cut" if died else "ended", left))
+        if not died:
+            break
+    return found
+
+
+def _delete_and_die(store: Any, url: str, settings: dict[str, Any], moment: int) -> None:
+    moments = itertools.count()
+
+    def die(_name: str, _when: str) -> None:
+        if next(moments) == moment:
+            os._exit(DEAD)
+
+    with _reopened(store, url, settings) as own:
+        real = own._target.blocking if isinstance(own, Calm) else own
+        real._core.backend.on_statement = die
+        own.sessions.delete("s1")
+
+
+def _status(action: Callable[[], None]) -> int:
+    """The exit status of a forked process that did something."""
+    child = os.fork()
+    if not child:
+        try:
+            action()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, DEAD)
+    return status
+
+
+@contextmanager
+def _reopened(store: Any, url: str, settings: dict[str, Any]) -> Iterator[Any]:
+    """A store of its own, in the colour of this one."""
+    with holdfast.open(url, **settings) as own:
+        yield Calm(own.aio, Loop()) if isinstance(store, Calm) else own

@@ -61,6 +61,11 @@ def path_ids(store: Any, session_id: str = "s1", **options: Any) -> list[str]:
     return [node.node_id for node in loaded.graph.nodes]
 
 
+def full_ids(store: Any, session_id: str = "s1") -> list[str]:
+    """The node ids of the whole graph, by sequence."""
+    return path_ids(store, session_id, scope="full_graph")
+
+
 def turn(turn_id: str, session_id: str = "s1", **fields: Any) -> TurnStamp:
     """A stamp; its hash is computed unless it is given."""
     return TurnStamp(session_id, turn_id, **fields)

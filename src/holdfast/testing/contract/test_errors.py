@@ -192,7 +192,9 @@ def test_a_stamp_of_a_newer_library_is_told_as_such(world: World, store: Any) ->
 
 def test_errors_form_one_tree_with_two_branches() -> None:
     named = [getattr(holdfast, name) for name in holdfast.__all__]
-    errors = [each for each in named if isinstance(each, type) and issubclass(each, Exception)]
+    errors: list[Any] = [
+        each for each in named if isinstance(each, type) and issubclass(each, Exception)
+    ]
 
     assert all(issubclass(each, HoldfastError) for each in errors)
     leaves = set(errors) - {HoldfastError, Refused, Fault}

@@ -153,7 +153,7 @@ def test_a_commit_carries_512_mib(world: World) -> None:
     around = len(manifest({}, {"a": ref_of(b""), "b": ref_of(b"")}))
 
     def draft(size: int) -> CheckpointDraft:
-        halves = {"a": bytes(BLOB), "b": bytes(size - BLOB - around)}
+        halves: dict[str, Any] = {"a": bytes(BLOB), "b": bytes(size - BLOB - around)}
         return CheckpointDraft(turn_state={}, components=halves)
 
     _too_large("commit", lambda: put(store, "s1", checkpoint=draft(2 * BLOB + 1)))
@@ -230,6 +230,8 @@ def test_a_listing_has_10_000_lines(store: Any) -> None:
 @pytest.mark.parametrize("name", ["max_value_bytes", "max_blob_bytes"])
 def test_no_setting_raises_a_limit(world: World, name: str) -> None:
     highest = {"max_value_bytes": VALUE, "max_blob_bytes": BLOB}[name]
+    fits: dict[str, Any] = {name: highest}
+    beyond: dict[str, Any] = {name: highest + 1}
 
-    _too_large(name, lambda: holdfast.open(world.url, **{name: highest + 1}))
-    holdfast.open(world.url, **{name: highest}).close()
+    _too_large(name, lambda: holdfast.open(world.url, **beyond))
+    holdfast.open(world.url, **fits).close()

@@ -178,7 +178,8 @@ def test_another_programs_database_is_left_alone(durable: World) -> None:
     look = _foreign(durable)
     before = look()
 
-    for settings in ({}, {"read_only": True}, {"create": False}):
+    openings: list[dict[str, Any]] = [{}, {"read_only": True}, {"create": False}]
+    for settings in openings:
         with pytest.raises(NotAStore):
             durable.open(**settings).open()
 
@@ -206,7 +207,8 @@ def test_an_empty_file_is_a_new_store(tmp_path: Path) -> None:
 
 
 def test_what_is_absent_and_not_to_be_created_is_no_store(world: World) -> None:
-    for settings in ({"create": False}, {"read_only": True}):
+    openings: list[dict[str, Any]] = [{"create": False}, {"read_only": True}]
+    for settings in openings:
         with pytest.raises(NotAStore):
             world.open(**settings).open()
     if world.database == "file":

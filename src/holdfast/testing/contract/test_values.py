@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -158,14 +159,15 @@ def test_a_limit_of_zero_asks_the_database_nothing(world: World, store: Any) -> 
 
 
 def test_a_negative_count_is_refused(store: Any) -> None:
-    for call in (
+    calls: list[Callable[[], Any]] = [
         lambda: store.sessions.list(limit=-1),
         lambda: store.sessions.list_nodes("s1", limit=-1),
         lambda: store.sessions.load("s1", last=-1),
         lambda: store.artifacts.list("space", limit=-1),
         lambda: store.sessions.claim_lease("s1", LeaseOwner("o", "i"), -1),
         lambda: store.maintenance.vacuum(limit=-1),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(InvalidArgument):
             call()
 

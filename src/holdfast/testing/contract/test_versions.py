@@ -31,7 +31,8 @@ def _stamp(world: World, reader: int, writer: int) -> None:
 def test_a_store_that_admits_no_older_library_is_refused(durable: World) -> None:
     _filled(durable)
     _stamp(durable, 99, 99)
-    for settings in ({}, {"read_only": True}):
+    openings: list[dict[str, Any]] = [{}, {"read_only": True}]
+    for settings in openings:
         with pytest.raises(UnsupportedStoreVersion) as told:
             durable.open(**settings).open()
 
@@ -109,7 +110,7 @@ def test_an_older_store_is_not_migrated_unasked(
 ) -> None:
     _filled(durable)
     before = durable.dump(None), _versions(durable)
-    settings = {setting: setting == "read_only"}
+    settings: dict[str, Any] = {setting: setting == "read_only"}
 
     with pytest.raises(UnsupportedStoreVersion) as told:
         durable.open(migrations=_newer(durable, tmp_path), **settings).open()

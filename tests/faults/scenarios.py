@@ -1,0 +1,199 @@
+"""One scenario per way of writing: what was there before, and the one call that is to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from holdfast import (
+    CURRENT_LEAF,
+    Append,
+    Child,
+    ReplaceFull,
+    RuntimeCommit,
+    SessionCreate,
+    SessionMeta,
+    Splice,
+    StartAt,
+    Unchanged,
+)
+from holdfast.testing.contract.samples import (
+    ALICE,
+    BOB,
+    chain,
+    checkpoint,
+    commit,
+    create,
+    lease_on,
+    message,
+    put,
+    spent,
+    turn,
+)
+
+
+class Scenario(NamedTuple):
+    """`prepare(store)` gives what `act(store, given)` needs."""
+
+    prepare: Callable[[Any], Any]
+    act: Callable[[Any, Any], Any]
+
+
+def _nothing(store: Any) -> None:
+    """Nobody was here before."""
+
+
+def _history(store: Any) -> None:
+    put(store, "s1", graph=chain(*"abcde"), config={"model": "old"})
+
+
+def _much(store: Any) -> Any:
+    """A session with everything, and the lease on it."""
+    create(store, "s1", labels={"old": "label"}, scope=("a",))
+    put(store, "s1", **_whole("t0", 1, chain(*"abcde")))
+    store.sessions.tombstone("s1", ["b"])
+    return lease_on(store, "s1")
+
+
+def _shared(store: Any) -> None:
+    _history(store)
+    store.sessions.fork("s1", SessionCreate(session_id="fork"), leaf="d")
+    put(store, "s1", graph=chain("f", "g"))
+
+
+def _whole(turn_id: str, number: int, graph: Any) -> dict[str, Any]:
+    return {
+        "graph": graph,
+        "config": {"number": number},
+        "agent_frames": [{"frame_id": f"f{number}"}],
+        "current_agent_frame_id": f"f{number}",
+        "checkpoint": checkpoint(number, tool_state=b"%d" % number, other=b"same"),
+        "usage_deltas": [spent("chat"), spent(f"tool{number}")],
+        "turn_commit": turn(turn_id),
+        "head_tag": f"tag{number}",
+        "activity_us": number,
+    }
+
+
+def _leased(lease: Any, **fields: Any) -> RuntimeCommit:
+    return commit("s1", session_execution_lease=lease, **fields)
+
+
+def _released(lease: Any, **fields: Any) -> RuntimeCommit:
+    return _leased(lease, release_session_execution_lease=True, **fields)
+
+
+def _family(store: Any) -> None:
+    _much(store)
+    create(store, "child", relation=Child("s1"))
+    put(store, "child", graph=chain("x"))
+    create(store, "grandchild", relation=Child("child"))
+
+
+def _remains(store: Any) -> None:
+    """What vacuum has to do with: hidden, detached, deleted, and shared by a fork."""
+    _shared(store)
+    store.sessions.tombstone("fork", ["c"])
+    put(store, "gone", **{**_whole("t0", 1, chain(*"pqrst")), "turn_commit": turn("t0", "gone")})
+    store.sessions.delete("gone")
+    put(store, "fork", graph=ReplaceFull(chain("z").nodes))
+    store.sessions.delete("s1", force=True)
+
+
+def _hidden(store: Any) -> None:
+    _history(store)
+    store.sessions.tombstone("s1", list("bcd"))
+
+
+def _turns(store: Any) -> None:
+    for number in range(5):
+        put(store, "s1", turn_commit=turn(f"t{number}"))
+
+
+def _blobs(store: Any) -> None:
+    for number in range(5):
+        store.blobs.put(b"%d" % number)
+    store.artifacts.put("space", "kept", b"3")
+
+
+META = SessionMeta(
+    session_id="s1", session_name="new", created_at_ms=1, labels={"new": "label"}, scope=("b",)
+)
+FIRST = SessionCreate(session_id="s1", model="m", labels={"a": "b"}, scope=("x", "y"))
+TREE = Append([message("x", parent_node_id="b"), message("y", parent_node_id="a")])
+CONTINUED = Append([message("f", parent_node_id=CURRENT_LEAF), message("g")])
+
+#: Each is one transaction.
+WRITES = {
+    "create": Scenario(_nothing, lambda s, _: s.sessions.create(FIRST)),
+    "create_leased": Scenario(lambda s: lease_on(s, "s1"), lambda s, _: s.sessions.create(FIRST)),
+    "save_meta_new": Scenario(_nothing, lambda s, _: s.sessions.save_meta(META)),
+    "save_meta": Scenario(_much, lambda s, _: s.sessions.save_meta(META)),
+    "update_labels": Scenario(
+        _much, lambda s, _: s.sessions.update_labels("s1", {"new": "x"}, ["old"])
+    ),
+    "first_commit": Scenario(_nothing, lambda s, _: put(s, "s1", graph=chain("a"), create=FIRST)),
+    "light_commit": Scenario(
+        _much, lambda s, lease: s.sessions.commit(_leased(lease, graph=CONTINUED, config={}))
+    ),
+    "momentary_commit": Scenario(_history, lambda s, _: put(s, "s1", graph=chain("f"))),
+    "whole_commit": Scenario(
+        _much, lambda s, lease: s.sessions.commit(_released(lease, **_whole("t1", 2, CONTINUED)))
+    ),
+    "first_whole_commit": Scenario(
+        _nothing, lambda s, _: put(s, "s1", **_whole("t1", 2, chain("a")), create=FIRST)
+    ),
+    "replay": Scenario(
+        _much,
+        lambda s, lease: s.sessions.commit(_released(lease, **_whole("t0", 1, chain(*"abcde")))),
+    ),
+    "tree": Scenario(_history, lambda s, _: put(s, "s1", graph=TREE, turn_commit=turn("t1"))),
+    "revive": Scenario(_hidden, lambda s, _: put(s, "s1", graph=chain("c", "x"))),
+    "move_leaf": Scenario(_history, lambda s, _: put(s, "s1", graph=Unchanged("b"))),
+    "pop": Scenario(_history, lambda s, _: put(s, "s1", graph=Splice(-2))),
+    "splice": Scenario(_history, lambda s, _: put(s, "s1", graph=Splice(2, chain("x").nodes))),
+    "splice_shared": Scenario(
+        _shared, lambda s, _: put(s, "s1", graph=Splice(1, chain("x").nodes))
+    ),
+    "replace": Scenario(
+        _shared, lambda s, _: put(s, "s1", graph=ReplaceFull(chain("x", "y").nodes))
+    ),
+    "fork": Scenario(_much, lambda s, _: s.sessions.fork("s1", SessionCreate(session_id="fork"))),
+    "start_at": Scenario(
+        _history,
+        lambda s, _: put(
+            s,
+            "s2",
+            graph=chain("x"),
+            create=SessionCreate(session_id="s2", start_at=StartAt("c", "s1")),
+        ),
+    ),
+    "claim": Scenario(_nothing, lambda s, _: s.sessions.claim_lease("s1", ALICE)),
+    "take_over": Scenario(
+        lambda s: lease_on(s, "s1", BOB, ttl_ms=0),
+        lambda s, _: s.sessions.claim_lease("s1", ALICE),
+    ),
+    "renew": Scenario(_much, lambda s, lease: s.sessions.renew_lease(lease, 99_000)),
+    "release": Scenario(_much, lambda s, lease: s.sessions.release_lease(lease)),
+    "tombstone": Scenario(_much, lambda s, _: s.sessions.tombstone("s1", ["a", "b", "e"])),
+    "delete": Scenario(_much, lambda s, _: s.sessions.delete("s1", force=True)),
+    "delete_family": Scenario(
+        _family, lambda s, _: s.sessions.delete("s1", force=True, with_children=True)
+    ),
+    "put_blob": Scenario(_nothing, lambda s, _: s.blobs.put(b"content")),
+    "put_artifact": Scenario(_blobs, lambda s, _: s.artifacts.put("space", "kept", b"new")),
+    "delete_artifact": Scenario(_blobs, lambda s, _: s.artifacts.delete("space", "kept")),
+}
+
+#: Each is a row of transactions.
+LEVERS = {
+    "vacuum_session": Scenario(_hidden, lambda s, _: s.sessions.vacuum("s1", limit=2)),
+    "vacuum": Scenario(_remains, lambda s, _: s.maintenance.vacuum(limit=2)),
+    "collect_garbage": Scenario(_blobs, lambda s, _: s.maintenance.collect_garbage(limit=2)),
+    "prune_turns": Scenario(
+        _turns, lambda s, _: s.sessions.prune_turn_commits("s1", 2**62, limit=2)
+    ),
+    "prune_all_turns": Scenario(
+        _turns, lambda s, _: s.maintenance.prune_turn_commits(2**62, limit=2)
+    ),
+}

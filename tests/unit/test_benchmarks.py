@@ -1,0 +1,171 @@
+"""The benchmarks run, if only just, and the crash check notices what it is there to notice."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from benchmarks import groups, samples, single, sizes, trips
+from benchmarks.crash import Watch
+from benchmarks.crash_script import SESSIONS, SHAPES, turn
+from benchmarks.databases import KINDS, Bench
+from benchmarks.measure import Outcome
+from benchmarks.table import Line
+
+ROOT = Path(__file__).parents[2]
+FREE = SESSIONS[-1]
+
+
+def python(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+# --- surviving -------------------------------------------------------------------------------
+
+
+def test_the_demo_survives() -> None:
+    assert "OK: every acknowledged turn is there once" in python("examples/survive.py")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_few_kills_lose_nothing(kind: str) -> None:
+    report = python("-m", "benchmarks.crash", "--rounds", "3", "--store", kind)
+    assert "OK: every acknowledged turn is there, once and whole" in report
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Watch:
+    """A watch that was told of every shape of turn, on a store that holds them."""
+    made = Watch(f"sqlite:///{tmp_path / 'store.db'}", "holdfast", random.Random(0))
+    for number in range(1, 2 * len(SHAPES)):
+        commit_turn(made, number)
+        made.hear("done", FREE, f"{number} new")
+    return made
+
+
+def commit_turn(watch: Watch, number: int) -> None:
+    with holdfast.open(watch.url) as store:
+        store.sessions.commit_with_fresh_lease(turn(FREE, number))
+
+
+def found(watch: Watch) -> set[str]:
+    watch.look()
+    return {problem.split(": ")[2] for problem in watch.problems}
+
+
+def test_every_shape_of_turn_leaves_what_is_expected(watch: Watch) -> None:
+    assert found(watch) == set()
+    assert not watch.victims[FREE].ahead
+
+
+def test_a_turn_nobody_was_told_of_may_be_there(watch: Watch) -> None:
+    commit_turn(watch, 2 * len(SHAPES))
+    assert found(watch) == set()
+    assert watch.victims[FREE].ahead
+
+
+def test_a_lost_turn_is_noticed(watch: Watch) -> None:
+    watch.hear("done", FREE, f"{2 * len(SHAPES)} new")
+    assert found(watch) == {"lost"}
+
+
+def test_turns_too_many_are_noticed(watch: Watch) -> None:
+    for number in (0, 1):
+        commit_turn(watch, 2 * len(SHAPES) + number)
+    assert found(watch) == {"doubled"}
+
+
+def test_a_turn_applied_again_is_noticed(watch: Watch) -> None:
+    commit_turn(watch, 2 * len(SHAPES))
+    watch.look()
+    for victim in watch.victims.values():
+        victim.next_round()
+    watch.hear("done", FREE, f"{2 * len(SHAPES)} new")
+    assert {problem.split(": ")[2] for problem in watch.problems} == {"doubled"}
+
+
+@pytest.mark.parametrize("table", ["usage", "node", "turn_commit", "blob_ref", "head_state"])
+def test_a_torn_turn_is_noticed(watch: Watch, table: str) -> None:
+    import apsw
+
+    raw = apsw.Connection(watch.url.removeprefix("sqlite:///"))
+    raw.execute(f"DELETE FROM {table}")
+    raw.close()
+    assert found(watch) == {"torn"}
+
+
+# --- measuring -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("small", groups.OPERATIONS, ids=lambda small: small.name)
+def test_group_commit_is_measured(small: groups.Small) -> None:
+    lines = list(groups._lines(2, groups._measure(small, 2, rounds=1, seconds=0.01)))
+    assert len(lines) == 6
+    assert all(line.ratio > 0 for line in lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", sizes.SHAPES)
+def test_sizes_are_measured(kind: str, shape: str) -> None:
+    with Bench() as bench:
+        store = sizes._unflushed(bench, kind)
+        for size in (10, 20):
+            sizes._make(store, shape, size)
+            assert store.session(f"{shape}-{size}").picker_info().node_count == size
+        lines = list(sizes._lines(store, shape, (10, 20), rounds=2))
+    assert [line.wanted for line in lines] == ["<= 1.5", "<= 1.5"]
+
+
+def test_reads_turns_and_light_commits_are_measured() -> None:
+    lines = [*single._reads(1, 0.01), *single._light_commits(1, 0.01)]
+    for kind in KINDS:
+        lines += single._turns(kind, 2, 1, 0.01)
+    assert [line.goal for line in lines] == ["S4"] * 3 + ["S5"] * 2 + ["S9"] * 4
+
+
+def test_no_operation_takes_more_trips_than_it_may(capsys: pytest.CaptureFixture[str]) -> None:
+    trips.run(quick=True)
+    table = capsys.readouterr().out
+    assert " ok\n" in table
+    assert "OVER" not in table
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    took = Outcome({"ours": [1.0, 2.0, 9.0], "theirs": [1.0, 4.0, 3.0]})
+    assert took.times("ours", "theirs") == 1.0
+    assert took.median_us("ours") == 2e6
+
+
+@pytest.mark.parametrize(
+    ("line", "verdict"),
+    [
+        (Line("S", "w", 1.0), ""),
+        (Line("S", "w", 1.0, at_most=1.0), "met"),
+        (Line("S", "w", 1.1, at_most=1.0), "MISSED"),
+        (Line("S", "w", 1.1, at_least=1.1), "met"),
+        (Line("S", "w", 1.0, at_least=1.1), "MISSED"),
+    ],
+)
+def test_a_line_says_whether_its_goal_was_met(line: Line, verdict: str) -> None:
+    assert line.verdict == verdict
+
+
+def test_a_turn_carries_28_kilobytes() -> None:
+    commit = samples.turn("s")
+    carried = sum(len(str(node.body)) for node in commit.graph.nodes) + len(samples.STATE)
+    assert 27_000 < carried < 30_000
