@@ -102,7 +102,9 @@ class ModelSession:
             case Append(nodes, leaf, on_known):
                 chained = nodes[0].parent_node_id in (PREVIOUS, CURRENT_LEAF)
                 grow = self._chain if chained else self._tree
-                outcome.replayed = grow(nodes, on_known)
+                all_known = grow(nodes, on_known)
+                # A session that begins with this commit is made, whatever its path held already.
+                outcome.replayed = all_known and self.revision > 0
                 if leaf is not KEEP and not outcome.replayed:
                     self._move_to(leaf)
             case Splice(keep, nodes, on_known):

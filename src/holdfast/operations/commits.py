@@ -81,7 +81,7 @@ async def _commit(
     if replay is not None:
         return await _honour_release(tx, at, prepared, replay)
     plan = None
-    if _may_be_known(prepared):
+    if _may_be_repeated(prepared, found):
         plan = _plan(prepared, found)
         if plan.replayed:
             return await _honour_release(tx, at, prepared, _as_before(found.head))
@@ -202,9 +202,10 @@ def _replayed_turn(prepared: Prepared, found: _Found) -> RuntimeCommitResult | N
     )
 
 
-def _may_be_known(prepared: Prepared) -> bool:
-    """Whether EXT-5's replay is possible at all."""
-    return isinstance(prepared.commit.graph, Append) and prepared.carries_only_nodes
+def _may_be_repeated(prepared: Prepared, found: _Found) -> bool:
+    """Whether EXT-5's replay is possible at all: not for the commit that makes the session."""
+    only_nodes = isinstance(prepared.commit.graph, Append) and prepared.carries_only_nodes
+    return only_nodes and found.head["head_revision"] > 0
 
 
 def _judge_lease(prepared: Prepared, found: _Found, *, momentary: bool) -> None:
@@ -241,7 +242,15 @@ def _plan(prepared: Prepared, found: _Found) -> Plan:
         return placing.plan_unchanged(session_id, delta, head, found.stock)
     drafts, branch_ids = prepared.drafts, found.branch_ids
     if isinstance(delta, Append):
-        return placing.plan_append(session_id, delta, drafts, head, found.stock, branch_ids)
+        return placing.plan_append(
+            session_id,
+            delta,
+            drafts,
+            head,
+            found.stock,
+            branch_ids,
+            repeatable=_may_be_repeated(prepared, found),
+        )
     if isinstance(delta, ReplaceFull):
         return replacing.plan_replace(session_id, delta, drafts, branch_ids)
     rows = found.rows["path_segments"]

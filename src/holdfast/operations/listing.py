@@ -101,7 +101,9 @@ def _filters(
     if kind not in (None, "root", "child", "fork"):
         raise InvalidArgument("relation_kind", "root, child or fork")
     return {
-        "parent_session_id": parent and checks.identifier(parent, "parent_session_id"),
+        "parent_session_id": None
+        if parent is None
+        else checks.identifier(parent, "parent_session_id"),
         "relation_kind": kind,
         "cwd": None if cwd is None else checks.text(cwd, "cwd"),
         "updated_since_ms": None
@@ -132,7 +134,11 @@ def _encode(activity_us: int, session_id: str) -> str:
 
 
 def _decode(cursor: str) -> _Cursor:
+    packed = checks.text(cursor, "cursor")
     try:
-        return _cursor.decode(base64.urlsafe_b64decode(checks.text(cursor, "cursor")))
+        last = _cursor.decode(base64.urlsafe_b64decode(packed))
+        checks.integer(last.activity_us, "cursor")
+        checks.identifier(last.session_id, "cursor")
     except ValueError as error:
         raise InvalidArgument("cursor", "not one of ours") from error
+    return last

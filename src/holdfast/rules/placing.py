@@ -86,13 +86,19 @@ def plan_append(
     head: Position,
     stock: Stock,
     branch_ids: Sequence[int],
+    *,
+    repeatable: bool = False,
 ) -> Plan:
-    """GRA-6 for a list with parents of its own, EXT-5 for one under the current leaf."""
+    """GRA-6 for a list with parents of its own, EXT-5 for one under the current leaf.
+
+    `repeatable` says whether a chain of known nodes is a commit made before, its leaf included.
+    """
     if not drafts:
         return plan_unchanged(session_id, Unchanged(delta.leaf), head, stock)
     placer = Placer(branch_ids)
     if follows_leaf(delta):
         plan = plan_chain(session_id, delta.on_known, drafts, head, stock, placer)
+        plan.replayed = plan.replayed and repeatable
     else:
         plan = _plan_tree(session_id, delta.on_known, drafts, stock, placer)
     if not isinstance(delta.leaf, Keep) and not plan.replayed:

@@ -55,12 +55,14 @@ floors (floor) AS (
 )
 
 -- fragment: path_nodes
--- LATERAL: a plain join on the computed bounds becomes a scan of the whole table.
+-- OFFSET 0 keeps the inner SELECT apart: joined, the computed bounds become a filter, and where
+-- the planner's figures are old, as after many commits, the whole table is scanned.
 SELECT n.ordinal, f.floor, {node_columns}
   FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
        SELECT * FROM holdfast.node p
         WHERE p.branch = c.branch AND p.ordinal >= greatest(c.base, c.lowest, f.floor)
-          AND p.ordinal < c.upto) n
+          AND p.ordinal < c.upto
+       OFFSET 0) n
  ORDER BY n.ordinal
 
 -- fragment: head_path
@@ -200,7 +202,8 @@ SELECT n.ordinal, f.floor, {node_columns}
   FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
        SELECT * FROM holdfast.node p
         WHERE p.branch = c.branch AND p.ordinal < c.upto
-          AND p.ordinal >= greatest(c.base, {cut}, (SELECT length FROM start) - %(limit)s)) n
+          AND p.ordinal >= greatest(c.base, {cut}, (SELECT length FROM start) - %(limit)s)
+       OFFSET 0) n
  ORDER BY n.ordinal;
 
 -- name: removed_totals
@@ -212,7 +215,8 @@ SELECT count(*) AS nodes, count(n.user_text) AS users,
   FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
        SELECT * FROM holdfast.node p
         WHERE p.branch = c.branch AND p.ordinal >= greatest(c.base, {cut})
-          AND p.ordinal < c.upto) n;
+          AND p.ordinal < c.upto
+       OFFSET 0) n;
 
 -- name: reserve_branches
 -- Ids of branches are never used twice. The sequence is named by itself: a quoted name could not

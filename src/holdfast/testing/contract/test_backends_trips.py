@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,7 +35,7 @@ def nodes(count: int, stem: str = "n") -> Append:
 
 def whole(count: int) -> dict[str, Any]:
     """A commit of every kind of content, with that many of each."""
-    parts = {f"part{number}": b"%d" % number for number in range(min(count, 64))}
+    parts: dict[str, Any] = {f"part{number}": b"%d" % number for number in range(min(count, 64))}
     return {
         "graph": nodes(count),
         "config": {"n": count},
@@ -104,7 +105,7 @@ def measured(world: World, store: Any, count: int) -> dict[str, tuple[int, int]]
         for session_id in ("s1", "s2"):
             store.sessions.delete(session_id, force=True)
         furnished(store)
-        found[name] = spent_by(world, store, lambda act=act: act(store, count))
+        found[name] = spent_by(world, store, partial(act, store, count))
     return found
 
 

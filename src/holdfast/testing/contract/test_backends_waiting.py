@@ -50,7 +50,7 @@ _WAITING = (
 )
 
 #: A commit of one trip, and one of two.
-CONTENTS = {"light": lambda: {}, "whole": lambda: {"checkpoint": checkpoint()}}
+CONTENTS: dict[str, dict[str, Any]] = {"light": {}, "whole": {"checkpoint": checkpoint()}}
 
 
 def after(world: World, store: Any, *changes: str, act: Callable[[], Any]) -> Any:
@@ -74,13 +74,13 @@ def after(world: World, store: Any, *changes: str, act: Callable[[], Any]) -> An
 
 def under(store: Any, lease: Any, content: str, **fields: Any) -> Callable[[], Any]:
     """A commit under a lease."""
-    given = CONTENTS[content]() | {"graph": chain("late"), "session_execution_lease": lease}
+    given = CONTENTS[content] | {"graph": chain("late"), "session_execution_lease": lease}
     return lambda: store.sessions.commit(commit("s1", **given | fields))
 
 
 def alone(store: Any, content: str, **fields: Any) -> Callable[[], Any]:
     """A commit without a lease."""
-    given = CONTENTS[content]() | {"graph": chain("late")} | fields
+    given = CONTENTS[content] | {"graph": chain("late")} | fields
     return lambda: put(store, "s1", **given)
 
 

@@ -13,7 +13,7 @@ from holdfast import StoreUnavailable
 from holdfast.testing.contract.samples import chain, checkpoint, put
 from holdfast.testing.world import World
 
-CONTENTS = {"light": lambda: {}, "whole": lambda: {"checkpoint": checkpoint()}}
+CONTENTS: dict[str, dict[str, Any]] = {"light": {}, "whole": {"checkpoint": checkpoint()}}
 
 
 class Held:
@@ -62,7 +62,7 @@ def test_a_cancelled_write_is_visible_when_its_caller_is_told(
     aio = world.real(store).aio
 
     async def main() -> Any:
-        await cancelled_twice(aio, held, **CONTENTS[content]())
+        await cancelled_twice(aio, held, **CONTENTS[content])
         return await aio.sessions.load("s1")
 
     assert asyncio.run(main()).head_revision == 1
@@ -77,7 +77,7 @@ def test_a_cancelled_write_that_fails_leaves_nothing_and_says_why(
     aio = world.real(store).aio
 
     async def main() -> BaseException:
-        return await cancelled_twice(aio, held, **CONTENTS[content]())
+        return await cancelled_twice(aio, held, **CONTENTS[content])
 
     told = asyncio.run(main())
     world.backend(store).on_statement = None

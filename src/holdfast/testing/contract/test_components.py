@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import CheckpointDraft
+from holdfast import CheckpointDraft, Component
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract.samples import put
 from holdfast.testing.world import World
@@ -16,8 +16,9 @@ ROLES = [f"role {number}/\u00e9" for number in range(40)]
 
 def draft(**changed: bytes) -> CheckpointDraft:
     """Forty components, of which some are not what they were."""
-    bodies = {role: role.encode() * 20 for role in ROLES}
-    return CheckpointDraft(turn_state={"n": len(changed)}, components=bodies | changed)
+    bodies: dict[str, Component | bytes] = {role: role.encode() * 20 for role in ROLES}
+    bodies.update(changed)
+    return CheckpointDraft(turn_state={"n": len(changed)}, components=bodies)
 
 
 def blobs(world: World, store: Any) -> dict[str, str]:

@@ -10,7 +10,7 @@ from holdfast import Fork, GraphNodeNotFound, HeadRevisionConflict, SessionCreat
 from holdfast.testing.contract.samples import chain, checkpoint, create, path_ids, put
 from holdfast.testing.world import World, racing
 
-CONTENTS = {"light": lambda: {}, "whole": lambda: {"checkpoint": checkpoint()}}
+CONTENTS: dict[str, dict[str, Any]] = {"light": {}, "whole": {"checkpoint": checkpoint()}}
 
 
 def made(session_id: str, **fields: Any) -> SessionCreate:
@@ -32,7 +32,7 @@ def test_of_two_creators_one_wins_and_its_scope_stays(world: World, content: str
 
     def act(number: int) -> Any:
         request = made("s1", scope=(f"by-{number}",), labels={"by": f"{number}"})
-        fields = CONTENTS[content]() | {"graph": chain(f"n{number}"), "create": request}
+        fields = CONTENTS[content] | {"graph": chain(f"n{number}"), "create": request}
         return put(stores[number], "s1", expected_head_revision=0, **fields)
 
     outcomes = racing(2, act)
@@ -49,7 +49,7 @@ def test_of_two_creators_one_wins_and_its_scope_stays(world: World, content: str
 def test_a_request_for_a_known_session_is_ignored(store: Any, content: str) -> None:
     create(store, "s1", scope=("first",))
 
-    put(store, "s1", create=made("s1", scope=("second",)), **CONTENTS[content]())
+    put(store, "s1", create=made("s1", scope=("second",)), **CONTENTS[content])
 
     assert store.sessions.load_meta("s1").scope == ("first",)
 

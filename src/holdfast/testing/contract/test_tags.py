@@ -10,7 +10,7 @@ from holdfast import HeadRevisionConflict, InvalidArgument, Tag
 from holdfast.testing.contract.samples import chain, checkpoint, put
 from holdfast.testing.world import World, racing
 
-CONTENTS = {"light": lambda: {}, "whole": lambda: {"checkpoint": checkpoint()}}
+CONTENTS: dict[str, dict[str, Any]] = {"light": {}, "whole": {"checkpoint": checkpoint()}}
 
 
 def test_a_tag_stays_until_it_is_changed(store: Any) -> None:
@@ -30,7 +30,7 @@ def test_of_two_commits_that_expect_one_tag_one_applies(world: World, content: s
     put(stores[0], "s1", head_tag="a")
 
     def act(number: int) -> Any:
-        fields = CONTENTS[content]() | {"graph": chain(f"n{number}"), "head_tag": "b"}
+        fields = CONTENTS[content] | {"graph": chain(f"n{number}"), "head_tag": "b"}
         return put(stores[number], "s1", expected_head_revision=Tag("a"), **fields)
 
     outcomes = racing(2, act)
@@ -52,17 +52,17 @@ def test_a_session_made_anew_has_no_tag(store: Any, content: str) -> None:
     put(store, "s1", graph=chain("a"))
 
     with pytest.raises(HeadRevisionConflict) as conflict:
-        put(store, "s1", expected_head_revision=Tag("b"), **CONTENTS[content]())
+        put(store, "s1", expected_head_revision=Tag("b"), **CONTENTS[content])
 
     assert (conflict.value.actual, conflict.value.actual_tag) == (1, None)
 
 
 @pytest.mark.parametrize("content", CONTENTS)
 def test_no_tag_can_be_expected(store: Any, content: str) -> None:
-    put(store, "s1", expected_head_revision=Tag(None), head_tag="a", **CONTENTS[content]())
+    put(store, "s1", expected_head_revision=Tag(None), head_tag="a", **CONTENTS[content])
 
     with pytest.raises(HeadRevisionConflict) as conflict:
-        put(store, "s1", expected_head_revision=Tag(None), **CONTENTS[content]())
+        put(store, "s1", expected_head_revision=Tag(None), **CONTENTS[content])
 
     assert conflict.value.actual_tag == "a"
 
