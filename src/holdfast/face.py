@@ -26,8 +26,8 @@ T = TypeVar("T")
 C = TypeVar("C", bound="Colour")
 A = TypeVar("A", bound="Addressing")
 
-#: Checks an operation's arguments; raises, or says what to run.
-Begin = Callable[[], "Work[Any] | Done"]
+#: Checks an operation's arguments; raises, or says what to run and on which session.
+Begin = Callable[[], "tuple[Work[Any] | Done, Address | None]"]
 
 
 class Colour:
@@ -61,19 +61,19 @@ class Area(Generic[C]):
         self._core = core
         self._aio = aio
 
-    def _finish(self, begin: Begin, at: Address | None = None) -> Any:
+    def _finish(self, begin: Begin) -> Any:
         """Check the arguments, then run; an asyncio caller meets every error when it awaits."""
-        return self._await(begin, at) if self._aio else self._block(begin, at)
+        return self._await(begin) if self._aio else self._block(begin)
 
-    def _block(self, begin: Begin, at: Address | None) -> Any:
-        work = begin()
+    def _block(self, begin: Begin) -> Any:
+        work, at = begin()
         result = work.value if isinstance(work, Done) else self._core.run(work)
         if at is not None:
             at.settle()
         return result
 
-    async def _await(self, begin: Begin, at: Address | None) -> Any:
-        work = begin()
+    async def _await(self, begin: Begin) -> Any:
+        work, at = begin()
         result = work.value if isinstance(work, Done) else await self._core.wait(work)
         if at is not None:
             at.settle()
@@ -116,8 +116,28 @@ class Descriptor:
 
         return Work(self._name, mode, start, getattr(steps, "reconsider", None))
 
+    def _on(
+        self, core: Core, bound: Address | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Work[Any] | Done, Address]:
+        """The work of an operation on one session, and the session's address."""
+        at, rest = addressed(bound, args, kwargs)
+        return self._work(core, at, *rest, **kwargs), at
+
     def _on_success(self, tx: Transaction, core: Core, result: Any) -> None:
         """Hook for operations whose success is noticed elsewhere."""
+
+
+def addressed(
+    bound: Address | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Address, tuple[Any, ...]]:
+    """The session of a call, which a view brings along, and the arguments that are left."""
+    if bound is not None:
+        return bound, args
+    if "session_id" in kwargs:
+        return Address(kwargs.pop("session_id")), args
+    if not args:
+        raise TypeError("session_id is missing")
+    return Address(args[0]), args[1:]
 
 
 class operation(Descriptor, Generic[P, T]):
@@ -138,7 +158,7 @@ class operation(Descriptor, Generic[P, T]):
         core = area._core
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return area._finish(lambda: self._work(core, *args, **kwargs))
+            return area._finish(lambda: (self._work(core, *args, **kwargs), None))
 
         return method
 
@@ -171,8 +191,7 @@ class on_session(Descriptor, Generic[P, T]):
         core, bound = area._core, area._at
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
-            return area._finish(lambda: self._work(core, at, *rest, **kwargs), at)
+            return area._finish(lambda: self._on(core, bound, args, kwargs))
 
         return method
 
@@ -209,8 +228,11 @@ class carried(Descriptor, Generic[R, P, T]):
         core, bound = area._core, area._at
 
         def method(record: R, *args: P.args, **kwargs: P.kwargs) -> Any:
-            at = bound if bound is not None else Address(record.session_id)
-            return area._finish(lambda: self._work(core, at, record, *args, **kwargs), at)
+            def begin() -> tuple[Work[Any] | Done, Address]:
+                at = bound if bound is not None else Address(record.session_id)
+                return self._work(core, at, record, *args, **kwargs), at
+
+            return area._finish(begin)
 
         return method
 
@@ -278,9 +300,8 @@ class session_lever(Descriptor, Generic[P, T]):
         core, bound = area._core, area._at
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
-
             def pull() -> Any:
+                at, rest = addressed(bound, args, kwargs)
                 core.admit(self._name, Mode.WRITE)
                 result = self._operation(core.run, core.settings, at, *rest, **kwargs)
                 at.settle()

@@ -55,7 +55,7 @@ class _Viewing(Descriptor, Generic[P]):
         core = area._core
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return _shown(area, area._finish(lambda: self._work(core, *args, **kwargs)))
+            return _shown(area, area._finish(lambda: (self._work(core, *args, **kwargs), None)))
 
         return method
 
@@ -65,8 +65,7 @@ class _Viewing(Descriptor, Generic[P]):
         core, bound = area._core, area._at
 
         def method(*args: Any, **kwargs: Any) -> Any:
-            at, rest = (Address(args[0]), args[1:]) if bound is None else (bound, args)
-            return _shown(area, area._finish(lambda: self._work(core, at, *rest, **kwargs), at))
+            return _shown(area, area._finish(lambda: self._on(core, bound, args, kwargs)))
 
         return method
 

@@ -27,6 +27,10 @@ class _Mailbox:
         self._lock = threading.Lock()
         self._woken = False
 
+    def expect(self, future: Future[Any], answered: asyncio.Future[None]) -> None:
+        """Tell the loop's future once the store's is done."""
+        future.add_done_callback(lambda _: self.put(answered))
+
     def put(self, answered: asyncio.Future[None]) -> None:
         """From any thread: this future has its answer."""
         with self._lock:
@@ -66,7 +70,7 @@ async def settled(future: Future[T], wait_ms: int) -> T:
     loop = asyncio.get_running_loop()
     box = _mailbox(loop)
     answered: asyncio.Future[None] = loop.create_future()
-    future.add_done_callback(lambda _: box.put(answered))
+    box.expect(future, answered)
     try:
         await answered
     except asyncio.CancelledError as cancelled:
@@ -85,7 +89,7 @@ async def _outlast(future: Future[Any], box: _Mailbox, wait_ms: int) -> None:
     deadline = loop.time() + wait_ms / 1000
     while not future.done() and (left := deadline - loop.time()) > 0:
         answered: asyncio.Future[None] = loop.create_future()
-        future.add_done_callback(lambda _, told=answered: box.put(told))
+        box.expect(future, answered)
         try:
             await asyncio.wait_for(answered, left)
         except asyncio.CancelledError:

@@ -123,11 +123,11 @@ def test_group_commit_is_measured(small: groups.Small) -> None:
 @pytest.mark.parametrize("shape", sizes.SHAPES)
 def test_sizes_are_measured(kind: str, shape: str) -> None:
     with Bench() as bench:
-        store = sizes._unflushed(bench, kind)
-        for size in (10, 20):
-            sizes._make(store, shape, size)
-            assert store.session(f"{shape}-{size}").picker_info().node_count == size
-        lines = list(sizes._lines(store, shape, (10, 20), rounds=2))
+        views = {size: sizes._session(bench, kind, shape, size) for size in (20, 30)}
+        for size, view in views.items():
+            assert view.picker_info().node_count == size
+            assert view.load().graph.leaf_node_id == f"path-{size - 1 if shape == 'long' else 9}"
+        lines = list(sizes._lines(shape, views, rounds=2))
     assert [line.wanted for line in lines] == ["<= 1.5", "<= 1.5"]
 
 

@@ -13,24 +13,17 @@ import pytest
 
 from holdfast import (
     ANY,
-    CURRENT_LEAF,
-    KEEP,
-    PREVIOUS,
-    Append,
     HoldfastError,
     Node,
-    ReplaceFull,
     RuntimeCommit,
     SessionCreate,
-    Splice,
     StartAt,
-    Unchanged,
 )
 from holdfast.testing.world import World, make_world
+from tests.unit.graph_draws import IDS, Draws, brief
 from tests.unit.graph_model import ModelSession, Outcome, Refusal, Stored
 
 SESSIONS = ["s1", "s2", "s3", "s4"]
-IDS = list("abcdefgh")
 RUNS = [("memory", seed, 220) for seed in range(8)]
 RUNS += [("file", seed, 120) for seed in range(100, 102)]
 RUNS += [("postgres", seed, 120) for seed in range(200, 203)]
@@ -53,6 +46,7 @@ class Walk:
         self.store = world.open()
         self.model: dict[str, ModelSession] = {}
         self.random = random.Random(seed)
+        self.draws = Draws(self.random)
         self.log: list[str] = []
 
     def step(self) -> None:
@@ -67,18 +61,10 @@ class Walk:
     def same(self, expected: Callable[[], Any], actual: Callable[[], Any], what: str) -> Any:
         """Do both; both answer, or both refuse for the same reason."""
         self.log.append(what)
-        try:
-            wanted = expected()
-        except Refusal as refusal:
-            with pytest.raises(HoldfastError) as refused:
-                actual()
-            found = (refused.value.code, getattr(refused.value, "reason", None))
-            assert found == (refusal.code, refusal.reason), self.told()
+        wanted, given = attempted(expected), attempted(actual)
+        if isinstance(wanted, Refusal) or isinstance(given, Refusal):
+            assert repr(wanted) == repr(given), self.told()
             return None
-        try:
-            given = actual()
-        except HoldfastError as error:
-            raise AssertionError(self.told()) from error
         return wanted, given
 
     def told(self) -> str:
@@ -87,7 +73,7 @@ class Walk:
     # --- operations --------------------------------------------------------------------
 
     def commit(self, session_id: str, **fields: Any) -> None:
-        delta = self.delta(session_id)
+        delta = self.draws.delta(self.model.get(session_id) or ModelSession())
         commit = RuntimeCommit(
             session_id=session_id, expected_head_revision=ANY, graph=delta, **fields
         )
@@ -191,66 +177,6 @@ class Walk:
         for table in ("session", "node", "branch", "inherited", "hidden", "removal"):
             assert self.world.sql(self.store, f"SELECT count(*) FROM {{{table}}}") == [(0,)], table
 
-    # --- drawing -----------------------------------------------------------------------
-
-    def delta(self, session_id: str) -> Any:
-        kinds = {self.chain: 30, self.tree: 26, self.splice: 22, self.unchanged: 14,
-                 self.replace: 8}  # fmt: skip
-        (draw,) = self.random.choices(list(kinds), list(kinds.values()))
-        return draw(self.model.get(session_id) or ModelSession())
-
-    def leaf(self) -> Any:
-        if self.random.random() < 0.75:
-            return KEEP
-        return self.random.choice([None, *IDS])
-
-    def ids(self, least: int) -> list[str]:
-        count = self.random.randint(least, 4)
-        if self.random.random() < 0.05:
-            return self.random.choices(IDS, k=count)
-        return self.random.sample(IDS, k=count)
-
-    def node(self, node_id: str, parent: Any) -> Node:
-        text = node_id if self.random.random() < 0.9 else node_id + "!"
-        role = "user" if node_id in "aceg" else "assistant"
-        body = {"role": role, "parts": [{"type": "text", "text": text}]}
-        return Node(node_id=node_id, body=body, parent_node_id=parent)
-
-    def on_known(self) -> str:
-        return self.random.choice(["conflict", "conflict", "skip"])
-
-    def chain(self, _: ModelSession) -> Append:
-        first = self.random.choice([PREVIOUS, CURRENT_LEAF])
-        nodes = [self.node(each, PREVIOUS if i else first) for i, each in enumerate(self.ids(1))]
-        return Append(nodes, self.leaf(), self.on_known())
-
-    def tree(self, session: ModelSession) -> Append:
-        nodes: list[Node] = []
-        for node_id in self.ids(1):
-            known = session._known(node_id)
-            near = [node.node_id for node in nodes] + list(session.live) + [None]
-            parent = self.random.choice(near if self.random.random() < 0.8 else IDS)
-            if known is not None and self.random.random() < 0.6:
-                parent = known.parent_id
-            if nodes and self.random.random() < 0.3:
-                parent = PREVIOUS
-            nodes.append(self.node(node_id, parent))
-        return Append(nodes, self.leaf(), self.on_known())
-
-    def splice(self, session: ModelSession) -> Splice:
-        keep = self.random.choice([-3, -2, -1, -1, -1, 0, 1, 2, 3, 99])
-        return Splice(keep, [self.node(each, PREVIOUS) for each in self.ids(0)], self.on_known())
-
-    def unchanged(self, _: ModelSession) -> Unchanged:
-        return Unchanged(self.random.choice([KEEP, None, *IDS]))
-
-    def replace(self, _: ModelSession) -> ReplaceFull:
-        nodes = [
-            self.node(each, self.random.choice([PREVIOUS, PREVIOUS, None, *IDS[:4]]))
-            for each in self.ids(0)
-        ]
-        return ReplaceFull(nodes, self.leaf())
-
     # --- comparing ---------------------------------------------------------------------
 
     def compare(self) -> None:
@@ -317,12 +243,14 @@ class Walk:
             assert found is None if not paths else shown(found.nodes) in paths, self.told()
 
 
-def brief(delta: Any) -> str:
-    """A delta as short as a failing test can use it."""
-    words = [type(delta).__name__, str(getattr(delta, "keep", ""))]
-    for node in getattr(delta, "nodes", ()):
-        words.append(f"{node.body['parts'][0]['text']}<{node.parent_node_id}")
-    return " ".join([*words, f"leaf={getattr(delta, 'leaf', KEEP)}", getattr(delta, "on_known", "")])
+def attempted(action: Callable[[], Any]) -> Any:
+    """What it answered, or how it was refused."""
+    try:
+        return action()
+    except Refusal as refusal:
+        return refusal
+    except HoldfastError as error:
+        return Refusal(error.code, getattr(error, "reason", None))
 
 
 def create_of(commit: RuntimeCommit) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 import msgspec
 
@@ -23,7 +24,7 @@ class CheckpointDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint to store: the turn's state and up to 64 components by role."""
 
     turn_state: JsonValue
-    components: dict[str, Component | bytes] = {}
+    components: Mapping[str, Component | bytes] = {}
     plugin_snapshot_revision: int | None = None
 
 

@@ -7,22 +7,23 @@ that does the same for the plain case and declines every other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import MissingBlob, RuntimeTurnCommitConflict, SessionBusy
 from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult
-from holdfast.model.graph import Append, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.graph import Append, Node, Splice
 from holdfast.operations import forks, records
 from holdfast.operations.address import Address
 from holdfast.operations.light import try_light
+from holdfast.operations.planning import plan_of
 from holdfast.operations.second_look import look_again
 from holdfast.operations.writing import Change, head_calls
-from holdfast.rules import commits, heads, leases, placing, replacing, splicing, stamps
+from holdfast.rules import commits, heads, leases, stamps
 from holdfast.rules.commits import Prepared
-from holdfast.rules.graph import Known, Plan, Position, Segment, Stock
+from holdfast.rules.graph import Plan
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Row, Steps, Transaction, call, write
 
@@ -65,7 +66,7 @@ class _Committing:
 
     async def reconsider(self, tx: Transaction) -> None:
         """Raise the conflict that the commit would meet anyhow."""
-        await look_again(tx, self._prepared, may_be_known=_may_be_known(self._prepared))
+        await look_again(tx, self._prepared)
 
 
 async def _commit(
@@ -82,13 +83,13 @@ async def _commit(
         return await _honour_release(tx, at, prepared, replay)
     plan = None
     if _may_be_repeated(prepared, found):
-        plan = _plan(prepared, found)
+        plan = plan_of(prepared, found.head, found.rows, repeatable=True)
         if plan.replayed:
             return await _honour_release(tx, at, prepared, _as_before(found.head))
     _judge_lease(prepared, found, momentary=momentary)
     commit = prepared.commit
     heads.must_match(commit.session_id, commit.expected_head_revision, found.head)
-    plan = plan or _plan(prepared, found)
+    plan = plan or plan_of(prepared, found.head, found.rows, repeatable=False)
     _judge_refs(prepared, found)
     change = Change(prepared, found.head, plan, found.removed, momentary=momentary)
     await tx.conclude(*head_calls(change))
@@ -109,8 +110,6 @@ class _Found:
     def __init__(self, head: Mapping[str, Any], rows: Mapping[str, list[Row]]) -> None:
         self.head = head
         self.rows = rows
-        self.stock = _stock(rows.get("known_nodes", ()))
-        self.branch_ids = [row["id"] for row in rows.get("reserve_branches", ())]
         self.removed = (rows.get("removed_totals") or [None])[0]
 
 
@@ -157,32 +156,6 @@ def _carried(prepared: Prepared) -> list[str]:
     return sorted({*carried, *framed})
 
 
-def _stock(rows: Iterable[Mapping[str, Any]]) -> Stock:
-    nodes: dict[str, Known] = {}
-    gone: dict[str, frozenset[int]] = {}
-    for row in rows:
-        node_id = row["node_id"]
-        if row["gone"]:
-            gone[node_id] = gone.get(node_id, frozenset()) | {row["branch"]}
-        elif node_id not in nodes or row["compared"]:
-            nodes[node_id] = _known(row)
-    return Stock(nodes, gone)
-
-
-def _known(row: Mapping[str, Any]) -> Known:
-    identity = (row["kind"], row["tag"], row["body"], row["caused_by"], row["agent_frame_id"])
-    return Known(
-        node_id=row["node_id"],
-        branch=row["branch"],
-        ordinal=row["ordinal"],
-        tombstoned=bool(row["tombstoned"]),
-        extendable=bool(row["extendable"]),
-        parent_id=row["parent_id"],
-        identity=identity if row["compared"] else None,
-        user_text=row["user_text"],
-    )
-
-
 # --- judgement ---------------------------------------------------------------------------
 
 
@@ -202,10 +175,14 @@ def _replayed_turn(prepared: Prepared, found: _Found) -> RuntimeCommitResult | N
     )
 
 
+def _may_be_known(prepared: Prepared) -> bool:
+    """Whether EXT-5's replay is possible at all."""
+    return isinstance(prepared.commit.graph, Append) and prepared.carries_only_nodes
+
+
 def _may_be_repeated(prepared: Prepared, found: _Found) -> bool:
-    """Whether EXT-5's replay is possible at all: not for the commit that makes the session."""
-    only_nodes = isinstance(prepared.commit.graph, Append) and prepared.carries_only_nodes
-    return only_nodes and found.head["head_revision"] > 0
+    """Whether this may be a commit made before: never the one that makes the session."""
+    return _may_be_known(prepared) and found.head["head_revision"] > 0
 
 
 def _judge_lease(prepared: Prepared, found: _Found, *, momentary: bool) -> None:
@@ -233,50 +210,6 @@ def _judge_refs(prepared: Prepared, found: _Found) -> None:
     for role, ref in wanted:
         if ref not in present and ref not in own:
             raise MissingBlob(ref, role, prepared.commit.session_id)
-
-
-def _plan(prepared: Prepared, found: _Found) -> Plan:
-    session_id, delta = prepared.commit.session_id, prepared.commit.graph
-    head = Position(found.head["branch"], found.head["length"], found.head["leaf_id"])
-    if isinstance(delta, Unchanged):
-        return placing.plan_unchanged(session_id, delta, head, found.stock)
-    drafts, branch_ids = prepared.drafts, found.branch_ids
-    if isinstance(delta, Append):
-        return placing.plan_append(
-            session_id,
-            delta,
-            drafts,
-            head,
-            found.stock,
-            branch_ids,
-            repeatable=_may_be_repeated(prepared, found),
-        )
-    if isinstance(delta, ReplaceFull):
-        return replacing.plan_replace(session_id, delta, drafts, branch_ids)
-    rows = found.rows["path_segments"]
-    return splicing.plan_splice(
-        session_id,
-        delta,
-        drafts,
-        [_segment(row) for row in rows],
-        rows[0]["cut"] if rows else 0,
-        rows[0]["kept_leaf_id"] if rows else None,
-        head,
-        found.stock,
-        branch_ids,
-    )
-
-
-def _segment(row: Mapping[str, Any]) -> Segment:
-    return Segment(
-        branch=row["branch"],
-        base=row["base"],
-        upto=row["upto"],
-        owned=bool(row["owned"]),
-        shared_upto=row["shared_upto"],
-        other_base=row["other_base"],
-        beyond=bool(row["beyond"]),
-    )
 
 
 # --- answers -----------------------------------------------------------------------------

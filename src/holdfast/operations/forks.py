@@ -87,9 +87,7 @@ async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
 
 
 async def _holder_of(tx: Transaction, start: StartAt) -> str:
-    found = await tx.all(
-        "find_nodes", node_id=start.node_id, limit=reading.MAX_NAMED_SESSIONS + 1
-    )
+    found = await tx.all("find_nodes", node_id=start.node_id, limit=reading.MAX_NAMED_SESSIONS + 1)
     session_id = reading.holder(start.node_id, found)
     if session_id is None:
         raise GraphNodeNotFound(None, start.node_id)
@@ -132,10 +130,6 @@ def _adoption(
     return [
         *calls,
         call("inherit_path", source=source["key"], last=None, **where),
-        call(
-            "adopt_path", leaf_id=leaf_id, next_sequence=source["next_sequence"], **where
-        ),
+        call("adopt_path", leaf_id=leaf_id, next_sequence=source["next_sequence"], **where),
         call("refresh_first_user", session_id=target.session_id),
     ]
-
-

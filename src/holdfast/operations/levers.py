@@ -60,7 +60,7 @@ def collect_garbage(
 ) -> GcReport:
     """Delete every blob that no head, frame or artifact refers to and that is old enough."""
     checks.duration(grace_ms, "grace_ms")
-    window = _window(limit)
+    window = checks.limit(limit)
     for damaged in _look(run, "damaged_root"):
         raise GcAborted(damaged["ref"], f"codec {damaged['codec']}, {damaged['found']} bytes")
     retained = deleted = freed = after = 0
@@ -84,22 +84,21 @@ def collect_garbage(
     )
 
 
-def _window(limit: int) -> int:
-    return max(checks.limit(limit), 1)
-
-
 # --- vacuum and retention ----------------------------------------------------------------
 
 
 def vacuum_session(run: Run, env: Settings, at: Address, limit: int = BATCH) -> VacuumReport:
     """Remove the session's tombstoned nodes for good."""
+    size = checks.limit(limit)
     _must_be_there(run, at)
-    return VacuumReport(removed_node_count=_vacuum(run, at.session_id, _window(limit)))
+    return VacuumReport(removed_node_count=_vacuum(run, at.session_id, size))
 
 
 def vacuum(run: Run, env: Settings, limit: int = BATCH) -> VacuumReport:
     """Vacuum every session, and remove what deleted sessions and replaced graphs left behind."""
-    size = _window(limit)
+    size = checks.limit(limit)
+    if not size:
+        return VacuumReport(removed_node_count=0)
     removed = sum(_vacuum(run, session_id, size) for session_id in _sessions(run))
     unreachable = sum(_remove(run, key, size) for key in _removals(run))
     unreachable += _trim(run, size)
@@ -175,7 +174,7 @@ def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]
     return {
         "older_than_ms": checks.instant(older_than_ms, "older_than_ms"),
         "keep_latest": max(checks.count(keep_latest, "keep_latest"), 1),
-        "limit": _window(limit),
+        "limit": checks.limit(limit),
     }
 
 

@@ -41,9 +41,7 @@ def load(
     ]
     if leaf is not None:
         calls.append(
-            call(
-                "locate_leaf", session_id=at.session_id, leaf=checks.identifier(leaf, "leaf")
-            )
+            call("locate_leaf", session_id=at.session_id, leaf=checks.identifier(leaf, "leaf"))
         )
 
     async def steps(tx: Transaction) -> Session | None:
@@ -75,9 +73,7 @@ def _nodes_call(at: Address, scope: LoadScope, leaf: str | None, last: int | Non
         return call("read_path_to", session_id=at.session_id, leaf=leaf, last=_to_read(last))
     if leaf is not None or last is not None:
         raise InvalidArgument("scope", "leaf and last belong to the active path")
-    return call(
-        "list_nodes", session_id=at.session_id, after_sequence=0, limit=EVERYTHING
-    )
+    return call("list_nodes", session_id=at.session_id, after_sequence=0, limit=EVERYTHING)
 
 
 def _to_read(last: int | None) -> int | None:

@@ -74,7 +74,5 @@ def branches_needed(delta: GraphDelta) -> int:
         # Any node may turn out to stand behind one that is stored, where a branch goes on already.
         return len(delta.nodes)
     ids = [node.node_id for node in delta.nodes]
-    apart = sum(
-        parent != before for parent, before in zip(parents(delta)[1:], ids, strict=False)
-    )
+    apart = sum(parent != before for parent, before in zip(parents(delta)[1:], ids, strict=False))
     return 1 + apart

@@ -170,9 +170,7 @@ def is_extendable(head: Position, stock: Stock) -> bool:
     return leaf is not None and leaf.extendable
 
 
-def _check_leaf(
-    session_id: str, head: Position, stock: Stock, revived: Sequence[Known]
-) -> None:
+def _check_leaf(session_id: str, head: Position, stock: Stock, revived: Sequence[Known]) -> None:
     """The current leaf as a parent: GRA-6's rules for any stored parent."""
     if head.leaf_id is None:
         return

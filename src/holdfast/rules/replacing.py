@@ -38,9 +38,7 @@ def _put(placer: Placer, draft: Draft, index: int, listed: Mapping[str, int]) ->
     placer.put(draft, at, parent, extendable=follows, taken=taken)
 
 
-def _head(
-    session_id: str, delta: ReplaceFull, drafts: Sequence[Draft], placer: Placer
-) -> Position:
+def _head(session_id: str, delta: ReplaceFull, drafts: Sequence[Draft], placer: Placer) -> Position:
     leaf = delta.leaf
     if isinstance(leaf, Keep):
         leaf = drafts[-1].node.node_id if drafts else None

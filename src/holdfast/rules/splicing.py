@@ -23,15 +23,11 @@ def plan_splice(
     """Remove the active path from ordinal `cut` on, then append as EXT-5."""
     deleted, hidden = _removals(segments, cut)
     base = _base(segments, cut, kept_leaf_id, head)
-    if deleted or hidden:
-        extendable = _ends_there(deleted, base)
-    else:
-        extendable = is_extendable(head, stock)
+    cut_off = bool(deleted or hidden)
+    free = _ends_there(deleted, base) if cut_off else is_extendable(head, stock)
     left = _without(stock, deleted, hidden)
     placer = Placer(branch_ids)
-    plan = plan_chain(
-        session_id, delta.on_known, drafts, base, left, placer, extendable=extendable
-    )
+    plan = plan_chain(session_id, delta.on_known, drafts, base, left, placer, extendable=free)
     plan.replayed = False
     plan.deleted, plan.hidden = deleted, hidden
     return plan

@@ -91,8 +91,10 @@ def test_names_are_listed_in_order_by_pages(store: Any) -> None:
     assert store.artifacts.list("ns", limit=0) == []
 
 
-@pytest.mark.parametrize(("namespace", "name", "field"), [("", "n", "namespace"), ("ns", " ", "name"),
-                                                         ("ns", "n" * 1025, "name")])
+@pytest.mark.parametrize(
+    ("namespace", "name", "field"),
+    [("", "n", "namespace"), ("ns", " ", "name"), ("ns", "n" * 1025, "name")],
+)
 def test_names_are_identifiers_and_keys(store: Any, namespace: str, name: str, field: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         store.artifacts.put(namespace, name, b"")

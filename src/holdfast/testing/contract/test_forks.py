@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast import (
-    Append,
     AmbiguousNode,
+    Append,
     Fork,
     GraphNodeNotFound,
     InvalidArgument,
@@ -20,9 +20,11 @@ from holdfast.testing.contract.samples import (
     chain,
     checkpoint,
     full_ids,
+    lease_on,
     message,
     path_ids,
     put,
+    spent,
 )
 from holdfast.testing.world import World
 
@@ -103,21 +105,15 @@ def test_a_fork_stores_no_node_again(world: World, store: Any) -> None:
     assert path_ids(store, "s3") == ["a", "b"]
 
 
-def test_nothing_but_the_head_is_taken_over(store: Any) -> None:
-    put(store, "s1", graph=chain("a"), head_tag="tag")
-    store.sessions.claim_lease("s1", *_claim())
+def test_usage_tag_and_lease_are_not_taken_over(store: Any) -> None:
+    put(store, "s1", graph=chain("a"), head_tag="tag", usage_deltas=[spent("chat")])
+    lease_on(store, "s1")
 
     view = fork(store)
 
     loaded = view.load()
     assert (loaded.token_ledger, loaded.head_tag) == ([], None)
     assert view.lease() is None
-
-
-def _claim() -> tuple[Any, int]:
-    from holdfast import LeaseOwner
-
-    return LeaseOwner("alice", "alice-1"), 30_000
 
 
 def test_a_fork_at_an_unknown_leaf_makes_nothing(store: Any) -> None:
@@ -159,7 +155,9 @@ def test_tombstoning_and_vacuum_of_one_are_invisible_in_the_other(store: Any) ->
 
 
 @pytest.mark.scenario("GRA-T16")
-@pytest.mark.parametrize("graph", [ReplaceFull([message("b", "new")]), Splice(0)], ids=["replaced", "spliced"])
+@pytest.mark.parametrize(
+    "graph", [ReplaceFull([message("b", "new")]), Splice(0)], ids=["replaced", "spliced"]
+)
 def test_a_rewritten_source_is_invisible_in_the_fork(store: Any, graph: Any) -> None:
     put(store, "s1", graph=chain("a", "b", "c"))
     fork(store)

@@ -58,9 +58,7 @@ def test_an_append_of_identical_nodes_makes_no_rows(store: Any) -> None:
 @pytest.mark.scenario("GRA-T3")
 def test_a_changed_body_under_a_known_id_is_a_conflict_and_leaves_no_trace(store: Any) -> None:
     put(store, "s1", graph=chain("a", "b"), config={"version": 1})
-    changed = Append(
-        [message("c", parent_node_id="b"), message("b", "other", parent_node_id="a")]
-    )
+    changed = Append([message("c", parent_node_id="b"), message("b", "other", parent_node_id="a")])
 
     with pytest.raises(GraphNodeConflict) as refused:
         put(store, "s1", graph=changed, config={"version": 2})
@@ -74,10 +72,17 @@ def test_a_changed_body_under_a_known_id_is_a_conflict_and_leaves_no_trace(store
 @pytest.mark.scenario("GRA-T3")
 @pytest.mark.parametrize(
     "change",
-    [{"kind": "note"}, {"caused_by": {"tool": 1}}, {"agent_frame_id": "f"}, {"parent_node_id": None}],
+    [
+        {"kind": "note"},
+        {"caused_by": {"tool": 1}},
+        {"agent_frame_id": "f"},
+        {"parent_node_id": None},
+    ],
     ids=lambda change: next(iter(change)),
 )
-def test_whatever_counts_for_identity_makes_another_node(store: Any, change: dict[str, Any]) -> None:
+def test_whatever_counts_for_identity_makes_another_node(
+    store: Any, change: dict[str, Any]
+) -> None:
     put(store, "s1", graph=chain("a", "b"))
     again = message("b", "b", **{"parent_node_id": "a"} | change)
 
@@ -100,8 +105,11 @@ def test_role_preview_and_time_do_not_count_for_identity(store: Any) -> None:
     ("graph", "node_id", "reason"),
     [
         (under("nobody", "x"), "x", "unknown_parent"),
-        (Append([message("x", parent_node_id="y"), message("y", parent_node_id=None)]), "x",
-         "unknown_parent"),
+        (
+            Append([message("x", parent_node_id="y"), message("y", parent_node_id=None)]),
+            "x",
+            "unknown_parent",
+        ),
         (under("hidden", "x"), "x", "tombstoned_parent"),
         (under("x", "x"), "x", "self_parent"),
         (under("a", "x", "x"), "x", "duplicate_in_delta"),
@@ -267,9 +275,7 @@ def test_a_branch_switch_is_a_commit_without_nodes(store: Any) -> None:
     put(store, "s1", graph=chain("a", "b"))
     lease = lease_on(store, "s1")
 
-    store.sessions.commit(
-        commit("s1", session_execution_lease=lease, graph=Unchanged("a"))
-    )
+    store.sessions.commit(commit("s1", session_execution_lease=lease, graph=Unchanged("a")))
 
     assert path_ids(store) == ["a"]
     assert full_ids(store) == ["a", "b"]

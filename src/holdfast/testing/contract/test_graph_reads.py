@@ -174,8 +174,9 @@ def test_the_last_nodes_of_a_path_and_the_ones_before_them(store: Any) -> None:
 
 
 @pytest.mark.scenario("GRA-T15")
-@pytest.mark.parametrize(("last", "ids", "more"), [(0, [], True), (2, ["b", "c"], True),
-                                                   (3, ["a", "b", "c"], False)])
+@pytest.mark.parametrize(
+    ("last", "ids", "more"), [(0, [], True), (2, ["b", "c"], True), (3, ["a", "b", "c"], False)]
+)
 def test_more_says_whether_older_nodes_were_left_out(
     store: Any, last: int, ids: list[str], more: bool
 ) -> None:

@@ -73,7 +73,15 @@ def test_a_node_of_any_kind_with_a_role_and_a_preview_is_listed(store: Any) -> N
 
 @pytest.mark.scenario("EXT-T3")
 def test_a_given_role_counts_instead_of_the_body(store: Any) -> None:
-    put(store, "s1", graph=Append([message("a", "hello", role="user"), ]))
+    put(
+        store,
+        "s1",
+        graph=Append(
+            [
+                message("a", "hello", role="user"),
+            ]
+        ),
+    )
     put(store, "s1", graph=Append([_with_role(message("b", "hi", role="user"), "assistant")]))
 
     assert store.sessions.picker_info("s1").user_message_count == 1
