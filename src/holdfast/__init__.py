@@ -95,7 +95,7 @@ from holdfast.model.values import (
     Payload,
     Tag,
 )
-from holdfast.opening import open  # noqa: A004  (holdfast.open reads as what it does)
+from holdfast.opening import open
 from holdfast.owners import local_process
 from holdfast.rules.turn_hash import turn_commit_hash
 from holdfast.rules.usage import diff_token_ledger, usage_report

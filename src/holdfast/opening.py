@@ -25,7 +25,7 @@ _MEMORY = "sqlite://"
 _SERVER = ("postgresql://", "postgres://")
 
 
-def open(  # noqa: A001  (holdfast.open reads as what it does)
+def open(
     url: str | None = None,
     *,
     pool: ConnectionPool[Any] | None = None,
@@ -38,7 +38,7 @@ def open(  # noqa: A001  (holdfast.open reads as what it does)
     wait_ms: int = 15_000,
     compression: Compression | str | None = None,
     gc_every_commits: int | None = None,
-    lease_timings: LeaseTimings = LeaseTimings(),  # noqa: B008  (frozen)
+    lease_timings: LeaseTimings = LeaseTimings(),
     max_value_bytes: int = Settings().max_value_bytes,
     max_blob_bytes: int = Settings().max_blob_bytes,
     pool_size: int = 16,
@@ -49,7 +49,7 @@ def open(  # noqa: A001  (holdfast.open reads as what it does)
     statement_timeout_ms: int = 30_000,
     idle_in_transaction_ms: int = 5_000,
     clock: Clock | None = None,
-    ids: Ids = RandomIds(),  # noqa: B008
+    ids: Ids = RandomIds(),
 ) -> Store:
     """A store: `sqlite:///path`, `sqlite://` (in memory), `postgresql://...`, or a pool of yours.
 

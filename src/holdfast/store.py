@@ -80,7 +80,7 @@ async def _shown_later(
     return area._view(await found)
 
 
-class making(_Viewing[P]):  # noqa: N801  (reads as a declaration)
+class making(_Viewing[P]):
     """An operation whose answer is a bound view."""
 
     def __init__(self, function: Callable[Concatenate[Settings, P], Steps[Address]]) -> None:
@@ -100,12 +100,10 @@ class making(_Viewing[P]):  # noqa: N801  (reads as a declaration)
         return self._on_store(area)
 
 
-class finding(_Viewing[P]):  # noqa: N801
+class finding(_Viewing[P]):
     """As `making`, where there may be nothing to view."""
 
-    def __init__(
-        self, function: Callable[Concatenate[Settings, P], Steps[Address | None]]
-    ) -> None:
+    def __init__(self, function: Callable[Concatenate[Settings, P], Steps[Address | None]]) -> None:
         super().__init__(function, hidden=1)
 
     @overload
@@ -122,7 +120,7 @@ class finding(_Viewing[P]):  # noqa: N801
         return self._on_store(area)
 
 
-class forking(_Viewing[P]):  # noqa: N801
+class forking(_Viewing[P]):
     """An operation on one session whose answer is a view of another, or none."""
 
     def __init__(

@@ -147,4 +147,3 @@ class DeletionReport(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool
     #: How many sessions went, children included.
     session_count: int = 0
-

@@ -12,10 +12,10 @@ JsonValue: TypeAlias = Any
 
 
 class Payload(msgspec.Struct, frozen=True):
-    """Bytes or text the store keeps exactly as given, under a tag of 1 to 64 characters.
+    r"""Bytes or text the store keeps exactly as given, under a tag of 1 to 64 characters.
 
     >>> from holdfast import Payload
-    >>> Payload(b"\\x80\\x04", tag="vendor/blob").tag
+    >>> Payload(b"\x80\x04", tag="vendor/blob").tag
     'vendor/blob'
     """
 

@@ -245,4 +245,4 @@ def _removed_nodes(found: _Found, plan: Plan) -> list[Node]:
     if not plan.deleted and not plan.hidden:
         return []
     session_id = found.head["id"]
-    return [records.node(row, session_id) for row in found.rows["removed_nodes"]]
+    return [records.node(row) for row in found.rows["removed_nodes"]]

@@ -25,7 +25,9 @@ BATCH = 1_000
 class Run(Protocol):
     """Finishes one operation."""
 
-    def __call__(self, work: Work[T]) -> T: ...
+    def __call__(self, work: Work[T]) -> T:
+        """The operation's result."""
+        ...
 
 
 def _batch(run: Run, name: str, /, *behind: Call, **params: Any) -> list[Row]:
@@ -55,9 +57,7 @@ def _until_done(run: Run, name: str, /, *behind: Call, **params: Any) -> int:
 # --- collection --------------------------------------------------------------------------
 
 
-def collect_garbage(
-    run: Run, env: Settings, grace_ms: int = 0, limit: int = BATCH
-) -> GcReport:
+def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BATCH) -> GcReport:
     """Delete every blob that no head, frame or artifact refers to and that is old enough."""
     checks.duration(grace_ms, "grace_ms")
     window = checks.limit(limit)
@@ -180,4 +180,3 @@ def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]
 
 def _prune(run: Run, session_id: str, window: dict[str, int]) -> int:
     return _until_done(run, "prune_turn_commits", session_id=session_id, **window)
-

@@ -49,7 +49,7 @@ async def try_light(
     return RuntimeCommitResult(
         head_revision=rows[0]["head_revision"],
         checkpoint_ref=rows[0]["checkpoint_ref"],
-        removed_nodes=[records.node(_node_tuple(row), at.session_id) for row in rows[1:]],
+        removed_nodes=[records.node(_node_tuple(row)) for row in rows[1:]],
     )
 
 

@@ -112,9 +112,7 @@ def _filters(
     }
 
 
-def _scope_filters(
-    scope: tuple[str, ...] | None, prefix: tuple[str, ...] | None
-) -> dict[str, Any]:
+def _scope_filters(scope: tuple[str, ...] | None, prefix: tuple[str, ...] | None) -> dict[str, Any]:
     low, high = (None, None) if prefix is None else scopes.prefix_range(prefix)
     return {
         "scope": None if scope is None else scopes.encode_scope(scope),

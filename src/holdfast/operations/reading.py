@@ -106,7 +106,7 @@ def _graph(
 ) -> tuple[Graph, bool, bool]:
     """The graph, whether its leaf cannot be seen (GRA-12), and whether older nodes exist."""
     nearest, more = _nearest(rows, last)
-    nodes = [records.node(row, head["id"]) for row in nearest]
+    nodes = [records.node(row) for row in nearest]
     leaf_id = head["leaf_id"] if leaf is None else leaf
     if scope is LoadScope.FULL_GRAPH:
         missing = leaf_id is not None and all(node.node_id != leaf_id for node in nodes)
@@ -193,7 +193,7 @@ def list_nodes(
             ),
         )
         at.met(heads[0] if heads else None)
-        nodes = [records.node(row, at.session_id) for row in rows[:limit]]
+        nodes = [records.node(row) for row in rows[:limit]]
         return NodePage(nodes, len(rows) > limit)
 
     return steps
@@ -210,7 +210,7 @@ def load_node(env: Settings, at: Address, node_id: str) -> Steps[Node | None]:
             call("read_node", session_id=at.session_id, node_id=node_id),
         )
         at.met(heads[0] if heads else None)
-        return records.node(rows[0], at.session_id) if rows else None
+        return records.node(rows[0]) if rows else None
 
     return steps
 
@@ -232,7 +232,7 @@ def find_path(env: Settings, node_id: str, last: int | None = None) -> Steps[Pat
         if holder(node_id, found) is None:
             return None
         nearest, more = _nearest(rows, last)
-        return Path([records.node(row, node_id) for row in nearest], more)
+        return Path([records.node(row) for row in nearest], more)
 
     return steps
 

@@ -20,8 +20,11 @@ _labels = msgspec.json.Decoder(dict[str, str])
 def encode_relation(relation: Relation) -> str:
     """The stored form of a relation."""
     kind = type(relation).__name__.lower()
-    given = {name: value for name, value in msgspec.structs.asdict(relation).items()
-             if name != "caused_by" or value is not None}
+    given = {
+        name: value
+        for name, value in msgspec.structs.asdict(relation).items()
+        if name != "caused_by" or value is not None
+    }
     return canonical.canonical({"kind": kind} | given, "relation").decode()
 
 
@@ -34,7 +37,7 @@ def decode_relation(stored: str | bytes, session_id: str) -> Relation:
     return relation
 
 
-def node(row: tuple[Any, ...], session_id: str) -> Node:
+def node(row: tuple[Any, ...]) -> Node:
     """A node from the columns `node_columns` lists, behind ordinal and floor."""
     node_id = row[3]
     caused_by = row[9]

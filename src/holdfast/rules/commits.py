@@ -291,4 +291,3 @@ def _size(prepared: Prepared) -> int:
     if prepared.checkpoint:
         total += sum(blob.raw_len for blob in prepared.checkpoint.stored)
     return total
-

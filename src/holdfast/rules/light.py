@@ -51,7 +51,7 @@ def _shape(delta: GraphDelta, drafts: list[Draft]) -> Shape | None:
         return None
     if isinstance(delta, ReplaceFull):
         return Shape("root", detach=True) if drafts[0].parent is None else None
-    return _behind(delta, drafts[0].parent)
+    return _behind(drafts[0].parent)
 
 
 def _moved(leaf: str | None | Keep) -> Shape:
@@ -60,7 +60,7 @@ def _moved(leaf: str | None | Keep) -> Shape:
     return Shape("root") if leaf is None else Shape("node", leaf)
 
 
-def _behind(delta: Append, parent: Any) -> Shape:
+def _behind(parent: Any) -> Shape:
     if parent is CURRENT_LEAF:
         return Shape("leaf")
     return Shape("root") if parent is None else Shape("node", parent)

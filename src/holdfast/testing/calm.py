@@ -55,7 +55,9 @@ class Calm:
             return lambda *args, **kwargs: self._calmed(value(*args, **kwargs))
         module = type(value).__module__
         if isinstance(value, _WRAPPED) or module in (
-            "holdfast.store", "holdfast.face", "holdfast.runtime.guard"
+            "holdfast.store",
+            "holdfast.face",
+            "holdfast.runtime.guard",
         ):
             return Calm(value, self._loop)
         return value
