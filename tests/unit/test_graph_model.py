@@ -211,6 +211,10 @@ class Walk:
         loaded = self.store.sessions.load(session_id, scope="full_graph")
         assert shown(loaded.graph.nodes) == rows(session.full()), self.told()
         assert loaded.leaf_missing == (session.leaf_id not in {None, *session.live}), self.told()
+        after = self.random.choice([0, 0, *(node.sequence for node in session.full())])
+        page = self.store.sessions.list_nodes(session_id, after_sequence=after, limit=3)
+        behind = [node for node in session.full() if node.sequence > after]
+        assert (shown(page.nodes), page.more) == (rows(behind[:3]), len(behind) > 3), self.told()
         for node_id in self.random.sample(IDS, 2):
             node = self.store.sessions.load_node(session_id, node_id)
             stored = session.live.get(node_id)

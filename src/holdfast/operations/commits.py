@@ -244,5 +244,4 @@ async def _honour_release(
 def _removed_nodes(found: _Found, plan: Plan) -> list[Node]:
     if not plan.deleted and not plan.hidden:
         return []
-    session_id = found.head["id"]
     return [records.node(row) for row in found.rows["removed_nodes"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from holdfast.model.graph import Append, GraphDelta, ReplaceFull, Splice, Unchanged
+from holdfast.model.graph import GraphDelta, ReplaceFull, Splice, Unchanged
 from holdfast.model.values import CURRENT_LEAF, Keep
 from holdfast.rules.commits import Prepared
 from holdfast.rules.graph import Draft

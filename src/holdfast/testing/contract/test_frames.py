@@ -57,15 +57,6 @@ def test_after_switching_back_the_old_frame_goes_on_from_what_it_kept(store: Any
     assert execution_ref(back) == outer
 
 
-def test_a_kept_current_frame_follows_the_checkpoint(store: Any) -> None:
-    frames = [{"frame_id": "a"}, {"frame_id": "b"}]
-    put(store, "s1", **executed(b"1", *frames, current="b"))
-
-    newer = put(store, "s1", checkpoint=checkpoint(2, execution_state=b"2"))
-
-    assert refs(store) == {"a": None, "b": execution_ref(newer)}
-
-
 def test_a_kept_checkpoint_is_the_new_current_frames(store: Any) -> None:
     first = put(store, "s1", **executed(b"1", {"frame_id": "a"}, current="a"))
 
