@@ -21,7 +21,7 @@ from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract.samples import chain, create, lease_on, put, turn
 from holdfast.testing.world import World
 
-RELATIONS = [
+RELATIONS: list[Relation] = [
     Root(),
     Child("no such session"),
     Child("p", caused_by={"tool": ["x", None, 1.5, "a\0b"]}),
