@@ -72,7 +72,9 @@ def plan(world: World, store: Any, **filters: Any) -> str:
     (asked,) = recorder.calls
     connection = world._connect(store)
     try:
-        return (_on_server if world.is_server else _embedded)(world, connection, asked)
+        if world.is_server:
+            return _on_server(world, connection, asked)
+        return _embedded(connection, asked)
     finally:
         connection.close()
 
@@ -90,7 +92,7 @@ def _on_server(world: World, connection: Any, asked: Call) -> str:
     return b"\n".join(found.get_value(row, 0) for row in range(found.ntuples)).decode()
 
 
-def _embedded(world: World, connection: Any, asked: Call) -> str:
+def _embedded(connection: Any, asked: Call) -> str:
     sql = statements.load("holdfast.sqlite.statements")[asked.name].sql
     given = {
         name: json.dumps(value) if isinstance(value, list) else value
