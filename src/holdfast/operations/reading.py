@@ -205,12 +205,14 @@ def load_node(env: Settings, at: Address, node_id: str) -> Steps[Node | None]:
     checks.identifier(node_id, "node_id")
 
     async def steps(tx: Transaction) -> Node | None:
-        heads, rows = await tx.conclude(
-            call("read_lease", session_id=at.session_id),
-            call("read_node", session_id=at.session_id, node_id=node_id),
-        )
-        at.met(heads[0] if heads else None)
-        return records.node(rows[0]) if rows else None
+        row = await tx.maybe("read_node", session_id=at.session_id, node_id=node_id)
+        if row is not None:
+            at.met({"key": row[0]})
+            return records.node(row)
+        if at.bound:
+            # Only a view has to know whether the node is gone or its session.
+            at.met(await tx.maybe("read_lease", session_id=at.session_id))
+        return None
 
     return steps
 

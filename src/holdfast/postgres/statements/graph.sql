@@ -86,8 +86,9 @@ start AS (SELECT * FROM ({live_node}) located),
 SELECT session, branch, length FROM ({live_node}) located;
 
 -- name: read_node
+-- The session's key comes first, so that a view need not ask for it.
 -- returns: tuples
-SELECT 0, 0, {node_columns}
+SELECT s.key, 0, {node_columns}
   FROM holdfast.session s {owners}
   JOIN holdfast.node n ON n.node_id = %(node_id)s AND n.owner = o.owner
   JOIN holdfast.branch b ON b.id = n.branch

@@ -80,8 +80,9 @@ start AS (SELECT * FROM ({live_node}) located),
 SELECT session, branch, length FROM ({live_node});
 
 -- name: read_node
+-- The session's key comes first, so that a view need not ask for it.
 -- returns: tuples
-SELECT 0, 0, {node_columns}
+SELECT s.key, 0, {node_columns}
   FROM session s
   JOIN node n ON n.node_id = :node_id AND n.owner IN {owners}
   JOIN branch b ON b.id = n.branch
