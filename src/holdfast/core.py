@@ -11,13 +11,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from holdfast.collector import AutoCollector
 from holdfast.engine import Backend, Work
 from holdfast.errors import Contention, Fault, ReadOnlyStore, StoreClosed
 from holdfast.settings import Settings
-from holdfast.transaction import Mode
+from holdfast.transaction import Done, Mode
 from holdfast.waiting import settled
 
 T = TypeVar("T")
@@ -97,6 +97,9 @@ class Core:
     def run(self, work: Work[T]) -> T:
         """Finish an operation for a blocking caller."""
         self.admit(work.name, work.mode)
+        probe = _probe(work)
+        if probe is not None and (answer := self.backend.run(probe)) is not None:
+            return cast(T, answer.value)
         try:
             return self.backend.run(work)
         except Contention:
@@ -114,19 +117,34 @@ class Core:
         self.admit(work.name, work.mode)
         if self.backend.runs_inline(work.mode):
             return self.backend.run(work)
+        probe = _probe(work)
+        if probe is not None and (answer := await self._look(probe)) is not None:
+            return cast(T, answer.value)
         try:
             return await settled(self.backend.submit(work), self.settings.wait_ms)
         except Contention:
             look = _second_look(work)
             if look is not None:
                 with suppress(Fault):
-                    await settled(self.backend.submit(look), self.settings.wait_ms)
+                    await self._look(look)
             raise
+
+    async def _look(self, look: Work[T]) -> T:
+        if self.backend.runs_inline(look.mode):
+            return self.backend.run(look)
+        return await settled(self.backend.submit(look), self.settings.wait_ms)
 
     async def aside(self, task: Callable[[], T]) -> T:
         """Run something long on a thread of the store."""
         self._check_alive()
         return await settled(self._helpers.submit(task), self.settings.wait_ms)
+
+
+def _probe(work: Work[Any]) -> Work[Done | None] | None:
+    """What to ask before writing: whether there is anything to write."""
+    if work.probe is None:
+        return None
+    return Work(work.name, Mode.SMALL_READ, work.probe)
 
 
 def _second_look(work: Work[T]) -> Work[None] | None:

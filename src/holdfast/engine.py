@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.model.values import Durability
 from holdfast.settings import Settings
-from holdfast.transaction import Mode, Transaction
+from holdfast.transaction import Done, Mode, Transaction
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Work(Generic[T]):
     """One operation with its arguments: may be run again after a rollback."""
 
-    __slots__ = ("mode", "name", "reconsider", "start")
+    __slots__ = ("mode", "name", "probe", "reconsider", "start")
 
     def __init__(
         self,
@@ -35,12 +35,15 @@ class Work(Generic[T]):
         mode: Mode,
         start: Callable[[Transaction], Coroutine[Any, Any, T]],
         reconsider: Callable[[Transaction], Coroutine[Any, Any, None]] | None = None,
+        probe: Callable[[Transaction], Coroutine[Any, Any, Done | None]] | None = None,
     ) -> None:
         self.name = name
         self.mode = mode
         self.start = start
         #: A look, after waiting in vain, for a better answer than `Contention`; raises it.
         self.reconsider = reconsider
+        #: A look before writing, for an answer that needs no write; none if it does.
+        self.probe = probe
 
 
 class Backend(Protocol):

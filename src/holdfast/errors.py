@@ -178,6 +178,75 @@ class SessionBusy(Refused):
         super().__init__(session_id, holder)
 
 
+class QueuedWorkClaimSuperseded(Refused):
+    """The claim does not own these batches any more. Drop it; whoever took them settles them."""
+
+    fields = ("session_id", "claim_id", "unowned_batch_ids")
+    session_id: str
+    claim_id: str
+    unowned_batch_ids: list[str]
+
+    def __init__(self, session_id: str, claim_id: str, unowned_batch_ids: list[str]) -> None:
+        super().__init__(session_id, claim_id, unowned_batch_ids)
+
+
+class TurnInputClaimSuperseded(Refused):
+    """The claim does not own these inputs any more. Drop it; whoever took them settles them."""
+
+    fields = ("session_id", "claim_id", "unowned_input_ids")
+    session_id: str
+    claim_id: str
+    unowned_input_ids: list[str]
+
+    def __init__(self, session_id: str, claim_id: str, unowned_input_ids: list[str]) -> None:
+        super().__init__(session_id, claim_id, unowned_input_ids)
+
+
+class UnsettledQueuedWorkClaim(Refused):
+    """The commit contains work of this claim and does not complete it. Add the completion."""
+
+    fields = ("session_id", "claim_id")
+    session_id: str
+    claim_id: str
+
+    def __init__(self, session_id: str, claim_id: str) -> None:
+        super().__init__(session_id, claim_id)
+
+
+class UnsettledTurnInputClaim(Refused):
+    """The commit contains inputs of this claim and does not complete it. Add the completion."""
+
+    fields = ("session_id", "claim_id")
+    session_id: str
+    claim_id: str
+
+    def __init__(self, session_id: str, claim_id: str) -> None:
+        super().__init__(session_id, claim_id)
+
+
+class PendingTurnInputSourceKeyConflict(Refused):
+    """The source key was used for another input. Submit an edited text under a new key."""
+
+    fields = ("session_id", "source_key", "existing_input_id")
+    session_id: str
+    source_key: str
+    existing_input_id: str
+
+    def __init__(self, session_id: str, source_key: str, existing_input_id: str) -> None:
+        super().__init__(session_id, source_key, existing_input_id)
+
+
+class PendingTurnInputIdConflict(Refused):
+    """The input id was used for another input. Leave the id out, or give a new one."""
+
+    fields = ("session_id", "input_id")
+    session_id: str
+    input_id: str
+
+    def __init__(self, session_id: str, input_id: str) -> None:
+        super().__init__(session_id, input_id)
+
+
 class GraphNodeConflict(Refused):
     """A node id is already used for other content."""
 

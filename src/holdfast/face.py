@@ -114,7 +114,8 @@ class Descriptor:
             self._on_success(tx, core, result)
             return result
 
-        return Work(self._name, mode, start, getattr(steps, "reconsider", None))
+        extra = (getattr(steps, name, None) for name in ("reconsider", "probe"))
+        return Work(self._name, mode, start, *extra)
 
     def _on(
         self, core: Core, bound: Address | None, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -32,9 +32,11 @@ from holdfast.operations import (
     blobs,
     commits,
     forks,
+    inputs,
     leases,
     levers,
     listing,
+    queue,
     reading,
     sessions,
     stamps,
@@ -171,6 +173,7 @@ class SessionVerbs(SessionArea[C, A], Generic[C, A]):
     lease = on_session(leases.lease)
     vacuum = session_lever(levers.vacuum_session)
     prune_turn_commits = session_lever(levers.prune_session_turns)
+    prune_settled_source_keys = session_lever(levers.prune_session_receipts)
     fork = forking(forks.fork)
     delete = on_session(sessions.delete)
 
@@ -187,6 +190,49 @@ class Sessions(SessionVerbs[C, ById]):
     find_path = operation(reading.find_path)
 
 
+class QueueVerbs(SessionArea[C, A], Generic[C, A]):
+    """What can be done with the queued work of one session."""
+
+    enqueue = carried(queue.enqueue)
+    list = on_session(queue.list_work)
+    list_pending = on_session(queue.list_pending)
+    cancel = on_session(queue.cancel)
+    claim = carried(queue.claim)
+    claim_command = carried(queue.claim_command)
+    claim_exactly = carried(queue.claim_exactly)
+    claim_at_checkpoint = carried(inputs.claim_at_checkpoint)
+    abandon = carried(queue.abandon)
+
+
+class Queue(QueueVerbs[C, ById]):
+    """Queued work of any session."""
+
+    enqueue_many = operation(queue.enqueue_many)
+    abandon_many = operation(queue.abandon_many)
+    ready_sessions = operation(queue.ready_sessions)
+    next_ready_at_ms = operation(queue.next_ready_at_ms)
+
+
+class InputVerbs(SessionArea[C, A], Generic[C, A]):
+    """What can be done with the turn inputs of one session."""
+
+    enqueue = carried(inputs.enqueue)
+    list = on_session(inputs.list_inputs)
+    list_pending = on_session(inputs.list_pending)
+    cancel = on_session(inputs.cancel)
+    cancel_suffix = on_session(inputs.cancel_suffix)
+    claim_active = carried(inputs.claim_active)
+    claim_next = carried(inputs.claim_next)
+    abandon = carried(inputs.abandon)
+    recover_orphaned = carried(inputs.recover_orphaned)
+
+
+class Inputs(InputVerbs[C, ById]):
+    """Turn inputs of any session."""
+
+    abandon_many = operation(inputs.abandon_many)
+
+
 class SessionView(SessionVerbs[C, Bound]):
     """One session, named once; it notices when its session is deleted.
 
@@ -196,6 +242,12 @@ class SessionView(SessionVerbs[C, Bound]):
     ...     view.load() is None
     True
     """
+
+    def __init__(self, core: Core, *, aio: bool, at: Address) -> None:
+        super().__init__(core, aio=aio, at=at)
+        # They share the address, and with it what the view knows of its session's incarnation.
+        self.queue: QueueVerbs[C, Bound] = QueueVerbs(core, aio=aio, at=at)
+        self.inputs: InputVerbs[C, Bound] = InputVerbs(core, aio=aio, at=at)
 
     @property
     def session_id(self) -> str:
@@ -259,6 +311,7 @@ class Maintenance(Area[C]):
     collect_garbage = lever(levers.collect_garbage)
     vacuum = lever(levers.vacuum)
     prune_turn_commits = lever(levers.prune_turn_commits)
+    prune_settled_source_keys = lever(levers.prune_settled_source_keys)
 
 
 class _Face(Generic[C]):
@@ -268,6 +321,8 @@ class _Face(Generic[C]):
         self._core = core
         self._aio = aio
         self.sessions: Sessions[C] = Sessions(core, aio=aio)
+        self.queue: Queue[C] = Queue(core, aio=aio)
+        self.inputs: Inputs[C] = Inputs(core, aio=aio)
         self.blobs: Blobs[C] = Blobs(core, aio=aio)
         self.artifacts: Artifacts[C] = Artifacts(core, aio=aio)
         self.maintenance: Maintenance[C] = Maintenance(core, aio=aio)

@@ -4,7 +4,9 @@ import pytest
 from holdfast.model.checkpoints import CheckpointDraft, Component
 from holdfast.model.commits import RuntimeCommit, TurnStamp
 from holdfast.model.graph import Append, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.inputs import TurnInputCompletion
 from holdfast.model.leases import Lease, LeaseOwner
+from holdfast.model.queue import Group, QueuedWorkBatchDraft, QueuedWorkCompletion
 from holdfast.model.sessions import Child, SessionCreate, StartAt
 from holdfast.model.usage import TokenLedgerEntry, TokenUsage
 from holdfast.model.values import ANY, CURRENT_LEAF, PREVIOUS, Payload, Tag
@@ -35,10 +37,16 @@ TURN = RuntimeCommit(
     graph=Append([question(), node("a", message("assistant", "hello"), "u")], leaf="a"),
     checkpoint=CheckpointDraft(turn_state={"turn_index": 1}, components={"tool_state": b"abc"}),
     usage_deltas=[TokenLedgerEntry("chat", "m", TokenUsage(input_tokens=3, output_tokens=2))],
+    completed_queue_claims=[
+        QueuedWorkCompletion(
+            session_id="s1", claim_id="c", claim_token="t", batch_ids=["qwb:b1", "qwb:b1"]
+        )
+    ],
 )
 LIGHT = RuntimeCommit(
     session_id="s1", expected_head_revision=ANY, graph=Append([question(parent=CURRENT_LEAF)])
 )
+DRAFT = QueuedWorkBatchDraft(session_id="s1", payloads=[{"type": "tick"}])
 LEASE = Lease("s1", LeaseOwner("o", "i"), "secret", 1, 0, 1)
 
 
@@ -51,7 +59,7 @@ def with_nodes(*nodes, leaf=None):
 
 
 def test_the_vectors_of_the_contract():
-    assert turn_commit_hash(TURN, completed_batches=["qwb:b1", "qwb:b1"]) == (
+    assert turn_commit_hash(TURN) == (
         "04224e66592434d14d6127b29fbb1147ab5615961b463c0f08c1a3d4e87934c0"
     )
     assert turn_commit_hash(LIGHT) == (
@@ -164,18 +172,38 @@ def test_a_payload_counts_as_its_tag_and_bytes():
     assert turn_commit_hash(text) == turn_commit_hash(data)
 
 
+def settling(*input_ids):
+    done = TurnInputCompletion(session_id="s1", claim_id="c", claim_token="t", input_ids=input_ids)
+    return changed(LIGHT, completed_turn_input_claims=[done])
+
+
+def enqueuing(*drafts):
+    return changed(LIGHT, enqueued_queue_batches=drafts)
+
+
 def test_the_fields_of_the_queue_count():
-    hashes = {
-        turn_commit_hash(LIGHT),
-        turn_commit_hash(LIGHT, completed_batches=["a"]),
-        turn_commit_hash(LIGHT, completed_inputs=["a"]),
-        turn_commit_hash(LIGHT, attachments=["a"]),
-        turn_commit_hash(LIGHT, outbox=[{"payloads": []}]),
-    }
-    assert len(hashes) == 5
-    assert turn_commit_hash(LIGHT, completed_inputs=["b", "a"]) == turn_commit_hash(
-        LIGHT, completed_inputs=("a", "b", "a")
+    commits = [
+        LIGHT,
+        changed(LIGHT, completed_queue_claims=TURN.completed_queue_claims),
+        settling("qwb:b1"),
+        settling("a", "b"),
+        changed(LIGHT, interrupted_turn_input_turn_id="t1"),
+        enqueuing(DRAFT),
+        enqueuing(DRAFT, DRAFT),
+        enqueuing(changed(DRAFT, source_key="k")),
+        enqueuing(changed(DRAFT, merge_key=Group("never"))),
+        enqueuing(changed(DRAFT, available_at_ms=1)),
+    ]
+    assert len({turn_commit_hash(commit) for commit in commits}) == len(commits)
+
+
+def test_claims_count_by_what_they_hold():
+    assert turn_commit_hash(settling("b", "a")) == turn_commit_hash(settling("a", "b"))
+    again = QueuedWorkCompletion(
+        session_id="s1", claim_id="d", claim_token="u", batch_ids=["qwb:b1"]
     )
+    same = changed(TURN, completed_queue_claims=[again], originating_claims=[again])
+    assert turn_commit_hash(same) == turn_commit_hash(TURN)
 
 
 def test_a_frames_creation_time_is_dropped_there_and_nowhere_else():

@@ -79,6 +79,7 @@ class VacuumReport(msgspec.Struct, frozen=True, kw_only=True):
     """Rows a vacuum removed for good."""
 
     removed_node_count: int
+    removed_turn_input_count: int = 0
     #: Rows of deleted sessions and replaced graphs that nobody could reach any more.
     removed_unreachable_count: int = 0
 

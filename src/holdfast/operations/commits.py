@@ -20,6 +20,7 @@ from holdfast.operations.address import Address
 from holdfast.operations.light import try_light
 from holdfast.operations.planning import plan_of
 from holdfast.operations.second_look import look_again
+from holdfast.operations.settling import settled, settling_reads
 from holdfast.operations.writing import Change, head_calls
 from holdfast.rules import commits, heads, leases, stamps
 from holdfast.rules.commits import Prepared
@@ -89,9 +90,10 @@ async def _commit(
     _judge_lease(prepared, found, momentary=momentary)
     commit = prepared.commit
     heads.must_match(commit.session_id, commit.expected_head_revision, found.head)
+    done = settled(prepared, found.rows)
     plan = plan or plan_of(prepared, found.head, found.rows, repeatable=False)
     _judge_refs(prepared, found)
-    change = Change(prepared, found.head, plan, found.removed, momentary=momentary)
+    change = Change(prepared, found.head, plan, found.removed, done, momentary=momentary)
     await tx.conclude(*head_calls(change))
     return change.result(_removed_nodes(found, plan))
 
@@ -128,6 +130,7 @@ def _reads(at: Address, prepared: Prepared) -> list[Call]:
     stamp = prepared.commit.turn_commit
     if stamp is not None:
         calls.append(call("read_stamp", session_id=session_id, turn_id=stamp.turn_id))
+    calls += settling_reads(prepared)
     delta = prepared.commit.graph
     if isinstance(delta, Splice):
         calls += _splice_reads(session_id, delta.keep)

@@ -119,11 +119,11 @@ def renew_lease(
     env: Settings, at: Address, lease: Lease, ttl_ms: int | None = None
 ) -> Steps[Lease]:
     """Extend a live lease; `LeaseLost` says why it cannot be."""
-    fence = _fence(at, lease)
+    fenced = fence(at, lease)
     ttl_ms = env.lease_timings.ttl_ms if ttl_ms is None else checks.duration(ttl_ms, "ttl_ms")
 
     async def steps(tx: Transaction) -> Lease:
-        row = await tx.maybe("renew_lease", ttl_ms=ttl_ms, **fence)
+        row = await tx.maybe("renew_lease", ttl_ms=ttl_ms, **fenced)
         if row is not None:
             at.met(row)
             return msgspec.structs.replace(lease, expires_at_ms=row["expires_at_ms"])
@@ -138,10 +138,10 @@ def renew_lease(
 @autocommit
 def release_lease(env: Settings, at: Address, lease: Lease) -> Steps[bool]:
     """Give the lease back; false, and nothing done, if it is not the recorded one any more."""
-    fence = _fence(at, lease)
+    fenced = fence(at, lease)
 
     async def steps(tx: Transaction) -> bool:
-        row = await tx.maybe("release_lease", **fence)
+        row = await tx.maybe("release_lease", **fenced)
         if row is not None:
             at.met(row)
         elif at.key is not None:
@@ -152,7 +152,8 @@ def release_lease(env: Settings, at: Address, lease: Lease) -> Steps[bool]:
     return steps
 
 
-def _fence(at: Address, lease: Lease) -> dict[str, Any]:
+def fence(at: Address, lease: Lease) -> dict[str, Any]:
+    """What a statement compares a lease by, and the session it is about."""
     if not isinstance(lease, Lease):
         raise InvalidArgument("lease", "not_a_lease")
     at.check_same(lease.session_id)

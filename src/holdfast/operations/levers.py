@@ -87,25 +87,50 @@ def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BAT
 # --- vacuum and retention ----------------------------------------------------------------
 
 
-def vacuum_session(run: Run, env: Settings, at: Address, limit: int = BATCH) -> VacuumReport:
-    """Remove the session's tombstoned nodes for good."""
-    size = checks.limit(limit)
+def vacuum_session(
+    run: Run,
+    env: Settings,
+    at: Address,
+    terminal_before_ms: int | None = None,
+    limit: int = BATCH,
+) -> VacuumReport:
+    """Remove the session's tombstoned nodes for good, and turn inputs that have ended."""
+    window = _vacuuming(terminal_before_ms, limit)
     _must_be_there(run, at)
-    return VacuumReport(removed_node_count=_vacuum(run, at.session_id, size))
+    return _vacuum(run, at.session_id, window)
 
 
-def vacuum(run: Run, env: Settings, limit: int = BATCH) -> VacuumReport:
+def vacuum(
+    run: Run, env: Settings, terminal_before_ms: int | None = None, limit: int = BATCH
+) -> VacuumReport:
     """Vacuum every session, and remove what deleted sessions and replaced graphs left behind."""
-    size = checks.limit(limit)
-    if not size:
+    window = _vacuuming(terminal_before_ms, limit)
+    if not limit:
         return VacuumReport(removed_node_count=0)
-    removed = sum(_vacuum(run, session_id, size) for session_id in _sessions(run))
-    unreachable = sum(_remove(run, key, size) for key in _removals(run))
-    unreachable += _trim(run, size)
-    return VacuumReport(removed_node_count=removed, removed_unreachable_count=unreachable)
+    done = [_vacuum(run, session_id, window) for session_id in _sessions(run)]
+    unreachable = sum(_remove(run, key, limit) for key in _removals(run))
+    unreachable += _trim(run, limit)
+    return VacuumReport(
+        removed_node_count=sum(each.removed_node_count for each in done),
+        removed_turn_input_count=sum(each.removed_turn_input_count for each in done),
+        removed_unreachable_count=unreachable,
+    )
 
 
-def _vacuum(run: Run, session_id: str, limit: int) -> int:
+def _vacuuming(terminal_before_ms: int | None, limit: int) -> dict[str, int | None]:
+    if terminal_before_ms is not None:
+        checks.instant(terminal_before_ms, "terminal_before_ms")
+    return {"terminal_before_ms": terminal_before_ms, "limit": checks.limit(limit)}
+
+
+def _vacuum(run: Run, session_id: str, window: dict[str, int | None]) -> VacuumReport:
+    entered = call("enter_section", session_id=session_id, create=False)
+    ended = _until_done(run, "vacuum_inputs", entered, session_id=session_id, **window)
+    nodes = _vacuum_nodes(run, session_id, window["limit"])
+    return VacuumReport(removed_node_count=nodes, removed_turn_input_count=ended)
+
+
+def _vacuum_nodes(run: Run, session_id: str, limit: int | None) -> int:
     # A fork being made right now would inherit what this batch removes.
     entered = call("enter_section", session_id=session_id, create=False)
     batch = {"session_id": session_id, "limit": limit}
@@ -147,6 +172,35 @@ def _trim(run: Run, limit: int) -> int:
         _batch(run, "drop_branches", branches=branches)
         after = branches[-1]
     return removed
+
+
+def prune_session_receipts(
+    run: Run, env: Settings, at: Address, older_than_ms: int, limit: int = BATCH
+) -> int:
+    """Forget the source keys of work settled before an instant: they may be used again."""
+    window = _forgetting(older_than_ms, limit)
+    _must_be_there(run, at)
+    return _forget(run, at.session_id, window)
+
+
+def prune_settled_source_keys(
+    run: Run, env: Settings, older_than_ms: int, limit: int = BATCH
+) -> int:
+    """As for one session, over all of them."""
+    window = _forgetting(older_than_ms, limit)
+    return sum(_forget(run, session_id, window) for session_id in _sessions(run))
+
+
+def _forgetting(older_than_ms: int, limit: int) -> dict[str, int]:
+    return {
+        "older_than_ms": checks.instant(older_than_ms, "older_than_ms"),
+        "limit": checks.limit(limit),
+    }
+
+
+def _forget(run: Run, session_id: str, window: dict[str, int]) -> int:
+    entered = call("lock_section", session_id=session_id)
+    return _until_done(run, "prune_receipts", entered, session_id=session_id, **window)
 
 
 def prune_session_turns(

@@ -12,6 +12,7 @@ from holdfast.model.graph import Node
 from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Keep
 from holdfast.operations.sessions import new_meta
+from holdfast.operations.settling import Settled, settling_calls
 from holdfast.rules import stamps
 from holdfast.rules.commits import Checkpoint, Frames, Prepared
 from holdfast.rules.graph import Placed, Plan
@@ -29,6 +30,7 @@ class Change(msgspec.Struct, frozen=True):
     plan: Plan
     #: Totals of what a splice would remove; none without one.
     totals: Mapping[str, Any] | None
+    settled: Settled
     momentary: bool
 
     @property
@@ -62,6 +64,7 @@ class Change(msgspec.Struct, frozen=True):
             head_revision=self.revision,
             checkpoint_ref=self.checkpoint_ref,
             component_refs=dict(checkpoint.component_refs) if checkpoint else {},
+            enqueued_queue_batches=self.settled.outcomes,
             removed_nodes=removed_nodes,
         )
 
@@ -73,6 +76,7 @@ def head_calls(change: Change) -> list[Call]:
         *_state_calls(change),
         *_checkpoint_calls(change),
         *_usage_calls(change),
+        *settling_calls(change.prepared, change.settled, change.session),
         *_meta_calls(change),
         *_stamp_calls(change),
         *_head_calls(change),

@@ -7,7 +7,7 @@ kept; a server's detail lines quote rows, and rows hold tokens.
 
 from __future__ import annotations
 
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import CorruptRecord, Fault, StoreUnavailable
 
 #: Rolled back by the server because of others: serialization, deadlock, lock timeout.
 CONTENDED = frozenset({"40001", "40P01", "55P03"})
@@ -15,6 +15,8 @@ CONTENDED = frozenset({"40001", "40P01", "55P03"})
 UNPREPARED = frozenset({"26000", "42P05"})
 #: A prepared statement no longer fits the tables: somebody migrated meanwhile.
 STALE_PLAN = "0A000"
+#: Raised by our own function `damaged`; the message is the record's kind and key.
+DAMAGED = "HF001"
 #: The server ended our transaction because we kept it waiting.
 IDLE_IN_TRANSACTION = "25P03"
 
@@ -49,8 +51,11 @@ class Failure(Exception):
         )
 
 
-def fault(failure: Failure, operation: str) -> StoreUnavailable:
+def fault(failure: Failure, operation: str) -> Fault:
     """What the caller of an operation is told, when it is not to be run again."""
+    if failure.sqlstate == DAMAGED:
+        kind, _, key = failure.message.partition(" ")
+        return CorruptRecord(kind, key, "digest")
     passing = failure.lost or failure.sqlstate[:2] in _PASSING
     cause = f"{failure.sqlstate}: {failure.message}" if failure.sqlstate else failure.message
     return StoreUnavailable(

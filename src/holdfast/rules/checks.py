@@ -95,6 +95,13 @@ def listed(values: Any, field: str, maximum: int = MAX_ITEMS) -> list[Any]:
     return list(values)
 
 
+def one_of(value: object, field: str, allowed: tuple[str, ...]) -> Any:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidArgument(field, f"one of {', '.join(allowed)}")
+    return value
+
+
 def at_most(number: int, maximum: int, field: str) -> None:
     """Refuse what is more than allowed."""
     if number > maximum:

@@ -15,7 +15,7 @@ from holdfast.model.commits import RuntimeCommit
 from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
-from holdfast.rules import blobs, checks, heads, messages, parents, usage
+from holdfast.rules import blobs, checks, claims, heads, messages, parents, queue, usage
 from holdfast.rules.blobs import StoredBlob
 from holdfast.rules.canonical import Encoded, canonical, encode_value, sha256_hex
 from holdfast.rules.graph import Draft
@@ -26,6 +26,7 @@ MAX_COMMIT_BYTES = 512 * 1024 * 1024
 MAX_NODES = 100_000
 MAX_FRAMES = 1_000
 MAX_COMPONENTS = 64
+MAX_DRAFTS = 1_000
 PREVIEW_CHARACTERS = messages.PREVIEW_CHARACTERS
 
 
@@ -60,18 +61,36 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     frames: Frames | None
     checkpoint: Checkpoint | None
     usage: list[tuple[str, TokenLedgerEntry]]
+    #: What is settled, by family of claims.
+    completed: dict[claims.Family, list[claims.Completion]]
+    outbox: list[queue.Batch]
     hash: str | None
 
     @property
     def carries_only_nodes(self) -> bool:
         """Whether nothing would be lost if the nodes turn out to be known already (EXT-5)."""
-        parts = (self.config, self.frames, self.checkpoint, self.commit.turn_commit)
-        return not any(part is not None for part in parts) and not self.usage
+        return self.config is None and self.carries_only_head
+
+    @property
+    def carries_only_head(self) -> bool:
+        """Whether it changes nothing but the head, its config and the graph (EXT-7)."""
+        parts = (self.frames, self.checkpoint, self.commit.turn_commit)
+        return not any(part is not None for part in parts) and not (
+            self.usage or self.settles or self.outbox
+        )
+
+    @property
+    def settles(self) -> bool:
+        """Whether it completes claims or defers inputs."""
+        deferred = self.commit.interrupted_turn_input_turn_id
+        return deferred is not None or any(self.completed.values())
 
 
 def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepared:
     """Check a commit as COM-1 (1) says and encode what it carries."""
     _check_envelope(commit, momentary=momentary)
+    outbox = _outbox(commit, env)
+    completed = _completed(commit)
     drafts = _drafts(commit.graph, env)
     config = None if isinstance(commit.config, Keep) else _config(commit.config, env)
     frames = _frames(commit, env)
@@ -86,6 +105,8 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
         frames=frames,
         checkpoint=checkpoint,
         usage=_merged(usage.check_deltas(commit.usage_deltas)),
+        completed=completed,
+        outbox=outbox,
         hash=_stamp_hash(commit),
     )
     checks.at_most(_size(prepared), MAX_COMMIT_BYTES, "commit")
@@ -111,6 +132,26 @@ def _check_envelope(commit: RuntimeCommit, *, momentary: bool) -> None:
 def _refuse(given: bool, field: str) -> None:
     if given:
         raise InvalidArgument(field, "a commit with a fresh lease brings none")
+
+
+def _completed(commit: RuntimeCommit) -> dict[claims.Family, list[claims.Completion]]:
+    found = {
+        family: claims.completions(family, getattr(commit, family.field), commit.session_id)
+        for family in claims.FAMILIES
+    }
+    claims.must_be_settled(commit.originating_claims, commit.session_id, found)
+    if commit.interrupted_turn_input_turn_id is not None:
+        checks.identifier(commit.interrupted_turn_input_turn_id, "interrupted_turn_input_turn_id")
+    return found
+
+
+def _outbox(commit: RuntimeCommit, env: Settings) -> list[queue.Batch]:
+    field = "enqueued_queue_batches"
+    batches = queue.encode_all(commit.enqueued_queue_batches, field, MAX_DRAFTS, env)
+    for batch in batches:
+        if batch.session_id != commit.session_id:
+            raise SessionBindingMismatch(commit.session_id, batch.session_id)
+    return batches
 
 
 def _stamp_hash(commit: RuntimeCommit) -> str | None:
@@ -288,6 +329,7 @@ def _size(prepared: Prepared) -> int:
     total = sum(draft.size for draft in prepared.drafts)
     total += len(prepared.config.body) if prepared.config else 0
     total += len(prepared.frames.body) if prepared.frames else 0
+    total += sum(len(batch.payloads) for batch in prepared.outbox)
     if prepared.checkpoint:
         total += sum(blob.raw_len for blob in prepared.checkpoint.stored)
     return total

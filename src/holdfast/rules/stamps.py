@@ -6,9 +6,19 @@ import msgspec
 
 from holdfast.errors import CorruptRecord, UnsupportedRecordVersion
 from holdfast.model.commits import RuntimeCommitResult
+from holdfast.model.queue import EnqueueOutcome
 from holdfast.rules.canonical import canonical, parse
 
 STAMP_VERSION = 1
+
+
+class _Enqueued(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one draft of the outbox."""
+
+    batch_id: str
+    created: bool
+    content_matches: bool
+    settled: bool
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +27,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     head_revision: int
     checkpoint_ref: str | None
     component_refs: dict[str, str]
+    enqueued_queue_batches: list[_Enqueued] = []
 
 
 def decode_result(stored: str, turn_id: str) -> RuntimeCommitResult:
@@ -34,7 +45,11 @@ def decode_result(stored: str, turn_id: str) -> RuntimeCommitResult:
         kept = msgspec.convert(document, _Kept)
     except msgspec.ValidationError as error:
         raise CorruptRecord("turn_commit", turn_id, "unparsable") from error
-    return RuntimeCommitResult(**msgspec.structs.asdict(kept))
+    outbox = [
+        EnqueueOutcome(**msgspec.structs.asdict(each)) for each in kept.enqueued_queue_batches
+    ]
+    found = msgspec.structs.asdict(kept) | {"enqueued_queue_batches": outbox}
+    return RuntimeCommitResult(**found)
 
 
 def encode_result(result: RuntimeCommitResult) -> str:
@@ -45,5 +60,11 @@ def encode_result(result: RuntimeCommitResult) -> str:
             "head_revision": result.head_revision,
             "checkpoint_ref": result.checkpoint_ref,
             "component_refs": result.component_refs,
+            "enqueued_queue_batches": [_enqueued(each) for each in result.enqueued_queue_batches],
         }
     ).decode()
+
+
+def _enqueued(outcome: EnqueueOutcome) -> dict[str, object]:
+    """An outcome without its batch: stamps stay small."""
+    return {name: getattr(outcome, name) for name in _Enqueued.__struct_fields__}

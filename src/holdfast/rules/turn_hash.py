@@ -17,6 +17,7 @@ from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, 
 from holdfast.model.sessions import SessionCreate
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import CURRENT_LEAF, KEEP, CurrentLeaf, JsonValue, Keep, Payload
+from holdfast.rules import queue
 from holdfast.rules.canonical import digest, encode_value, identity, sha256_hex
 from holdfast.rules.parents import parents
 
@@ -26,34 +27,33 @@ _KEPT = "keep"
 _WELL_KNOWN = ("tool_state", "plugin_snapshot", "execution_state")
 
 
-def turn_commit_hash(
-    commit: RuntimeCommit,
-    *,
-    completed_batches: Iterable[str] = (),
-    completed_inputs: Iterable[str] = (),
-    attachments: Iterable[str] = (),
-    outbox: Iterable[JsonValue] = (),
-) -> str:
+def turn_commit_hash(commit: RuntimeCommit) -> str:
     """The hash of what a commit means (COM-10 to COM-12).
 
-    Expectation, lease, release, stamp, head tag and activity are no part of it; `create` is,
-    where given.
+    Expectation, lease, release, stamp, claim ids and tokens, head tag and activity are no part of
+    it; `create` is, where given.
     """
     meaning: _Object = {
         "session_id": commit.session_id,
         "graph": _graph(commit.graph),
         "checkpoint": _checkpoint(commit.checkpoint),
         "usage_deltas": [_usage(entry) for entry in commit.usage_deltas],
-        "completed_batches": sorted(set(completed_batches)),
-        "completed_inputs": sorted(set(completed_inputs)),
-        "attachments": sorted(set(attachments)),
-        "outbox": list(outbox),
+        "completed_batches": _ids("batch_ids", commit.completed_queue_claims),
+        "completed_inputs": _ids("input_ids", commit.completed_turn_input_claims),
+        "attachments": [],
+        "outbox": [queue.wire(draft) for draft in commit.enqueued_queue_batches],
     }
+    if commit.interrupted_turn_input_turn_id is not None:
+        meaning["interrupted_turn_input_turn_id"] = commit.interrupted_turn_input_turn_id
     meaning |= _content("config", _KEPT if commit.config is KEEP else commit.config)
     meaning |= _frames(commit.agent_frames, commit.current_agent_frame_id)
     if commit.create is not None:
         meaning["create"] = _create(commit.create)
     return digest("holdfast.turn-commit", meaning)
+
+
+def _ids(name: str, settled: Iterable[Any]) -> list[str]:
+    return sorted({each for claim in settled for each in getattr(claim, name)})
 
 
 def _content(name: str, value: JsonValue | Payload) -> _Object:

@@ -57,6 +57,20 @@ WITH hidden_batch AS (
     DELETE FROM holdfast.inherited i USING inherited_batch t
      WHERE i.session = t.session AND i.branch = t.branch
     RETURNING i.session
+), work_batch AS (
+    SELECT seq FROM holdfast.work
+     WHERE session = %(session)s AND settled_at_ms IS NULL LIMIT %(limit)s
+), emptied AS (
+    DELETE FROM holdfast.work w USING work_batch t WHERE w.seq = t.seq RETURNING w.session
+), receipt_batch AS (
+    SELECT seq FROM holdfast.work
+     WHERE session = %(session)s AND settled_at_ms IS NOT NULL LIMIT %(limit)s
+), forgotten AS (
+    DELETE FROM holdfast.work w USING receipt_batch t WHERE w.seq = t.seq RETURNING w.session
+), input_batch AS (
+    SELECT seq FROM holdfast.turn_input WHERE session = %(session)s LIMIT %(limit)s
+), unheard AS (
+    DELETE FROM holdfast.turn_input i USING input_batch t WHERE i.seq = t.seq RETURNING i.session
 ), branch_batch AS (
     SELECT id FROM holdfast.branch
      WHERE owner = %(session)s AND detached = 0 LIMIT %(limit)s
@@ -66,7 +80,8 @@ WITH hidden_batch AS (
 )
 SELECT session FROM shown UNION ALL SELECT session FROM unstamped
  UNION ALL SELECT session FROM unused UNION ALL SELECT session FROM disinherited
- UNION ALL SELECT session FROM detached;
+ UNION ALL SELECT session FROM emptied UNION ALL SELECT session FROM forgotten
+ UNION ALL SELECT session FROM unheard UNION ALL SELECT session FROM detached;
 
 -- name: finish_removal
 DELETE FROM holdfast.removal WHERE session = %(session)s;

@@ -191,6 +191,8 @@ WITH gone AS (
     DELETE FROM holdfast.listing WHERE session = ANY (%(sessions)s::bigint[])
 ), unlabelled AS (
     DELETE FROM holdfast.label WHERE session = ANY (%(sessions)s::bigint[])
+), unready AS (
+    DELETE FROM holdfast.readiness WHERE session = ANY (%(sessions)s::bigint[])
 ), stateless AS (
     DELETE FROM holdfast.head_state WHERE session = ANY (%(sessions)s::bigint[])
 ), unreferenced AS (

@@ -40,6 +40,15 @@ RETURNING session;
 DELETE FROM inherited WHERE (session, branch) IN (
     SELECT session, branch FROM inherited WHERE session = :session LIMIT :limit)
 RETURNING session;
+DELETE FROM work WHERE seq IN (
+    SELECT seq FROM work WHERE session = :session AND settled_at_ms IS NULL LIMIT :limit)
+RETURNING session;
+DELETE FROM work WHERE seq IN (
+    SELECT seq FROM work WHERE session = :session AND settled_at_ms IS NOT NULL LIMIT :limit)
+RETURNING session;
+DELETE FROM turn_input WHERE seq IN (
+    SELECT seq FROM turn_input WHERE session = :session LIMIT :limit)
+RETURNING session;
 UPDATE branch SET detached = 1 WHERE id IN (
     SELECT id FROM branch WHERE owner = :session AND detached = 0 LIMIT :limit)
 RETURNING owner;

@@ -128,6 +128,7 @@ DELETE FROM session WHERE key IN (SELECT value FROM json_each(:sessions));
 DELETE FROM session_meta WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM listing WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM label WHERE session IN (SELECT value FROM json_each(:sessions));
+DELETE FROM readiness WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM head_state WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM blob_ref WHERE session IN (SELECT value FROM json_each(:sessions));
 INSERT INTO removal (session) SELECT value FROM json_each(:sessions);

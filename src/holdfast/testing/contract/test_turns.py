@@ -11,6 +11,7 @@ from holdfast import (
     Append,
     CheckpointDraft,
     Node,
+    QueuedWorkCompletion,
     RuntimeCommit,
     RuntimeTurnCommitConflict,
     TokenLedgerEntry,
@@ -244,10 +245,15 @@ class TestHash:
                 turn_state={"turn_index": 1}, components={"tool_state": b"abc"}
             ),
             usage_deltas=[TokenLedgerEntry("chat", "m", TokenUsage(3, 2))],
+            completed_queue_claims=[
+                QueuedWorkCompletion(
+                    session_id="s1", claim_id="c", claim_token="t", batch_ids=["qwb:b1"]
+                )
+            ],
         )
         user_alone = commit("s1", graph=Append([message("u", "hi")]))
 
-        assert turn_commit_hash(turn_of_both, completed_batches=["qwb:b1"]) == (
+        assert turn_commit_hash(turn_of_both) == (
             "04224e66592434d14d6127b29fbb1147ab5615961b463c0f08c1a3d4e87934c0"
         )
         assert turn_commit_hash(user_alone) == (

@@ -1,0 +1,338 @@
+"""Queued work: enqueue, list, cancel, claim, abandon, and who has something to do (QUE-1 to 23).
+
+A claim is one trip: the section is locked by a statement of its own, so that the one behind it
+sees every claim, completion and cancellation that came before, and judges lease and rows there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.model.leases import Lease
+from holdfast.model.queue import (
+    Boundary,
+    EnqueueOutcome,
+    QueuedWorkBatch,
+    QueuedWorkBatchDraft,
+    QueuedWorkClaim,
+    QueuedWorkCompletion,
+    ReadySession,
+)
+from holdfast.operations.address import Address
+from holdfast.operations.leases import fence
+from holdfast.rules import checks, claims, leases, queue
+from holdfast.settings import Settings
+from holdfast.transaction import (
+    Call,
+    Done,
+    LostRace,
+    Row,
+    Steps,
+    Transaction,
+    autocommit,
+    call,
+    read,
+    small_read,
+    write,
+)
+
+# --- enqueue -----------------------------------------------------------------------------
+
+
+@autocommit
+def enqueue(env: Settings, at: Address, draft: QueuedWorkBatchDraft) -> Steps[EnqueueOutcome]:
+    """Put a batch into its session's queue, or find what its source key stands for already."""
+    at.check_same(draft.session_id)
+    batch = queue.encode(draft, "draft", env)
+
+    async def steps(tx: Transaction) -> EnqueueOutcome:
+        row = await tx.maybe("enqueue_work", drafts=_document([batch]), bound_key=at.key)
+        if row is not None:
+            at.met(row)
+            return queue.created(batch, row)
+        found = await tx.maybe("known_work", drafts=keys_document([batch]))
+        at.met(found)
+        if found is None or found["seq"] is None:
+            raise LostRace(at.session_id)
+        return queue.known(batch, found)
+
+    return steps
+
+
+@write
+def enqueue_many(
+    env: Settings, drafts: Collection[QueuedWorkBatchDraft]
+) -> Steps[list[EnqueueOutcome]]:
+    """Put batches into the queues of any sessions, all of them or none; outcomes in order."""
+    batches = queue.encode_all(drafts, "drafts", checks.MAX_ITEMS, env)
+    if not batches:
+        return Done([])
+    keyed = [batch for batch in batches if batch.source_key is not None]
+
+    async def steps(tx: Transaction) -> list[EnqueueOutcome]:
+        calls = [call("enqueue_work", drafts=_document(batches), bound_key=None)]
+        if keyed:
+            calls.append(call("known_work", drafts=keys_document(keyed)))
+        stored, *known = await tx.conclude(*calls)
+        made = {row["batch_id"]: row for row in stored}
+        holders = {row["place"]: row for rows in known for row in rows}
+        return [_outcome(batch, made, holders) for batch in batches]
+
+    return steps
+
+
+def _outcome(
+    batch: queue.Batch, made: Mapping[str, Row], holders: Mapping[int, Row]
+) -> EnqueueOutcome:
+    row = made.get(batch.batch_id)
+    return queue.known(batch, holders[batch.place]) if row is None else queue.created(batch, row)
+
+
+def enqueue_call(batches: Sequence[queue.Batch]) -> Call:
+    """Enqueues drafts of a session whose section is held."""
+    return call("enqueue_work", drafts=_document(batches), bound_key=None)
+
+
+def keys_document(batches: Sequence[queue.Batch]) -> str:
+    """What `known_work` asks for."""
+    asked = [
+        {"place": b.place, "session_id": b.session_id, "source_key": b.source_key} for b in batches
+    ]
+    return msgspec.json.encode(asked).decode()
+
+
+def _document(batches: Sequence[queue.Batch]) -> str:
+    return msgspec.json.encode([batch.columns() for batch in batches]).decode()
+
+
+# --- list and cancel ---------------------------------------------------------------------
+
+
+@read
+def list_work(
+    env: Settings, at: Address, limit: int = 100, after_seq: int = 0
+) -> Steps[list[QueuedWorkBatch]]:
+    """Every stored batch of the session, claimed ones too, in the order of its queue."""
+    return _list(at, limit, after_seq, pending=False)
+
+
+@read
+def list_pending(
+    env: Settings, at: Address, limit: int = 100, after_seq: int = 0
+) -> Steps[list[QueuedWorkBatch]]:
+    """As `list`, without what a live claim holds; what is not yet available is there."""
+    return _list(at, limit, after_seq, pending=True)
+
+
+def _list(
+    at: Address, limit: int, after_seq: int, *, pending: bool
+) -> Steps[list[QueuedWorkBatch]]:
+    page = {
+        "after_seq": checks.count(after_seq, "after_seq"),
+        "limit": checks.limit(limit),
+        "pending": pending,
+    }
+    if limit == 0:
+        return Done([])
+
+    async def steps(tx: Transaction) -> list[QueuedWorkBatch]:
+        sessions, rows = await tx.conclude(
+            call("read_lease", session_id=at.session_id),
+            call("list_work", session_id=at.session_id, **page),
+        )
+        at.met(sessions[0] if sessions else None)
+        return [queue.batch(row, at.session_id) for row in rows]
+
+    return steps
+
+
+@write
+def cancel(env: Settings, at: Address, batch_id: str) -> Steps[QueuedWorkBatch | None]:
+    """Remove a batch that no live claim holds, and return it; none if there is no such batch."""
+    checks.identifier(batch_id, "batch_id")
+
+    async def steps(tx: Transaction) -> QueuedWorkBatch | None:
+        entered, removed, _ = await tx.conclude(
+            call("lock_section", session_id=at.session_id),
+            call("cancel_work", session_id=at.session_id, bound_key=at.key, batch_id=batch_id),
+            call("refresh_readiness", session_id=at.session_id),
+        )
+        at.met(entered[0] if entered else None)
+        return queue.removed_batch(removed[0], at.session_id) if removed else None
+
+    return steps
+
+
+# --- claims ------------------------------------------------------------------------------
+
+
+@write
+def claim(
+    env: Settings, at: Address, lease: Lease, boundary: Boundary = "idle", max_batches: int = 1
+) -> Steps[QueuedWorkClaim | None]:
+    """Take the first ready work and what joins it; none where a command or nothing comes first."""
+    queue.check_boundary(boundary)
+    if checks.limit(max_batches, "max_batches") == 0:
+        return Done(None)
+    return _claiming(at, lease, claim_call(env, at, lease, boundary, max_batches))
+
+
+@write
+def claim_command(env: Settings, at: Address, lease: Lease) -> Steps[QueuedWorkClaim | None]:
+    """Take the session command that comes first; none where something else, or nothing, does."""
+    taken = call("claim_work", **_taking(env, at, lease), **_asked(queue.COMMAND, "idle", 1))
+    return _claiming(at, lease, taken)
+
+
+@write
+def claim_exactly(
+    env: Settings, at: Address, lease: Lease, boundary: Boundary, batch_ids: Collection[str]
+) -> Steps[QueuedWorkClaim | None]:
+    """Take exactly these batches, if they are ready and join each other; else none of them."""
+    queue.check_boundary(boundary)
+    ids = [checks.identifier(each, "batch_ids") for each in checks.listed(batch_ids, "batch_ids")]
+    claims.must_differ(ids, "batch_ids")
+    if not ids:
+        return Done(None)
+    asked = {"class": "turn_work", "boundary": boundary, "batch_ids": ids, "count": len(ids)}
+    return _claiming(at, lease, call("claim_work_exactly", **_taking(env, at, lease), **asked))
+
+
+def claim_call(
+    env: Settings, at: Address, lease: Lease, boundary: Boundary, max_batches: int
+) -> Call:
+    """Claims ready turn work, behind the section's lock."""
+    asked = _asked("turn_work", boundary, max_batches)
+    return call("claim_work", **_taking(env, at, lease), **asked)
+
+
+def _asked(work_class: str, boundary: str, max_batches: int) -> dict[str, Any]:
+    # Of any number, since nobody asked for certain ones.
+    return {"class": work_class, "boundary": boundary, "max_batches": max_batches, "count": 0}
+
+
+def _taking(env: Settings, at: Address, lease: Lease) -> dict[str, Any]:
+    return fence(at, lease) | {"claim_token": env.ids.token()}
+
+
+def _claiming(at: Address, lease: Lease, taking: Call) -> Steps[QueuedWorkClaim | None]:
+    async def steps(tx: Transaction) -> QueuedWorkClaim | None:
+        _, rows = await tx.conclude(call("lock_section", session_id=at.session_id), taking)
+        judge(at, lease, rows)
+        return claimed(at, lease, rows, taking)
+
+    return steps
+
+
+def judge(at: Address, lease: Lease, rows: list[Row]) -> None:
+    """Judge the lease by what a fenced statement found: its first row tells of the session.
+
+    The statement judged it too, by the same reading of the clock; a lost lease has done nothing.
+    """
+    session = rows[0] if rows else None
+    at.met(session)
+    lost = leases.why_lost(lease, session, session["now_ms"] if session else 0)
+    if lost is not None:
+        raise lost
+
+
+def taken_by(rows: list[Row]) -> list[Row]:
+    """The rows a fenced statement took."""
+    return [row for row in rows if row["seq"] is not None]
+
+
+def claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> QueuedWorkClaim | None:
+    """The claim that a statement made, if it took anything."""
+    taken = taken_by(rows)
+    if not taken:
+        return None
+    return QueuedWorkClaim(
+        session_id=at.session_id,
+        claim_id=taken[0]["claim_id"],
+        owner=lease.owner,
+        claim_token=taking.params["claim_token"],
+        claim_count=taken[0]["claim_count"],
+        session_lease_generation=lease.generation,
+        batches=[queue.batch(row, at.session_id) for row in taken],
+    )
+
+
+@write
+def abandon(env: Settings, at: Address, claim: QueuedWorkClaim) -> Steps[int]:
+    """Give a claim's batches back; those it does not own any more stay as they are."""
+    at.check_same(claim.session_id)
+    return abandoning("abandon_work", [claim], at)
+
+
+@write
+def abandon_many(env: Settings, claims: Collection[QueuedWorkClaim]) -> Steps[int]:
+    """Give several claims back, of any sessions, in one transaction."""
+    return abandoning("abandon_work", checks.listed(claims, "claims"), None)
+
+
+def abandoning(
+    name: str, given: Sequence[QueuedWorkClaim | QueuedWorkCompletion | Any], at: Address | None
+) -> Steps[int]:
+    """Frees what claims of either family still own; how many rows."""
+    if not given:
+        return Done(0)
+    ids = sorted({checks.identifier(each.session_id, "session_id") for each in given})
+    claims_document = msgspec.json.encode(
+        [
+            {
+                "session_id": each.session_id,
+                "claim_id": checks.identifier(each.claim_id, "claim_id"),
+                "claim_token": checks.text(each.claim_token, "claim_token"),
+            }
+            for each in given
+        ]
+    ).decode()
+
+    async def steps(tx: Transaction) -> int:
+        entered, freed = await tx.conclude(
+            call("lock_sections", session_ids=ids),
+            call(name, claims=claims_document, bound_key=at and at.key),
+        )
+        if at is not None:
+            at.met(entered[0] if entered else None)
+        return len(freed)
+
+    return steps
+
+
+# --- who has something to do -------------------------------------------------------------
+
+
+@read
+def ready_sessions(
+    env: Settings, limit: int = 100, after: ReadySession | None = None
+) -> Steps[list[ReadySession]]:
+    """Sessions that nobody runs and that have something to do, longest ready first."""
+    last = after or ReadySession("", -checks.MAX_INTEGER)
+    page = {
+        "after_ready": checks.instant(last.ready_since_ms, "after.ready_since_ms"),
+        "after_id": checks.text(last.session_id, "after.session_id", checks.IDENTIFIER_BYTES),
+        "limit": checks.limit(limit),
+    }
+    if limit == 0:
+        return Done([])
+
+    async def steps(tx: Transaction) -> list[ReadySession]:
+        (rows,) = await tx.conclude(call("ready_sessions", **page))
+        return [ReadySession(row["id"], row["ready_at_ms"]) for row in rows]
+
+    return steps
+
+
+@small_read
+def next_ready_at_ms(env: Settings) -> Steps[int | None]:
+    """When the next batch that waits for its time becomes available; none if none does."""
+
+    async def steps(tx: Transaction) -> int | None:
+        row = await tx.maybe("next_ready")
+        return None if row is None else row["ready_at_ms"]
+
+    return steps

@@ -1,0 +1,246 @@
+-- Queued work. Whoever judges more than one row locks the section in a statement of its own
+-- (`lock_section`), sent in the same trip: what comes behind it sees what was committed meanwhile.
+
+-- name: lock_section
+-- The session's section, without making it present.
+SELECT key FROM holdfast.session WHERE id = %(session_id)s FOR NO KEY UPDATE;
+
+-- name: lock_sections
+-- Several sections, in id order, so that two callers never wait for each other crosswise.
+SELECT key FROM holdfast.session
+ WHERE id = ANY (%(session_ids)s::text[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- fragment: batch_columns
+w.seq, w.batch_id, w.class, w.delivery, w.slot, w.merge_key, w.source_key, w.dedupe,
+       w.available_at_ms, w.enqueued_at_ms, w.digest, w.payloads, w.settled_at_ms
+
+-- fragment: lease_columns
+m.key, m.generation, m.owner_id, m.incarnation_id, m.liveness, m.token, m.claimed_at_ms,
+       m.expires_at_ms, m.now_ms
+
+-- fragment: moment
+-- The session and the one reading of the clock, behind its lock.
+moment AS MATERIALIZED (
+    SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms
+      FROM holdfast.session s WHERE s.id = %(session_id)s
+)
+
+-- fragment: fence
+-- The session, if the lease that was presented is live.
+fence AS MATERIALIZED (
+    SELECT m.key, m.generation, m.now_ms FROM moment m
+     WHERE m.token = %(token)s AND m.generation = %(generation)s
+       AND m.owner_id = %(owner_id)s AND m.incarnation_id = %(incarnation_id)s
+       AND m.expires_at_ms > m.now_ms AND m.key = coalesce(%(bound_key)s, m.key)
+)
+
+-- name: enqueue_work
+-- One statement for any number of drafts. The sections are locked before the clock is read and
+-- before a sequence number is drawn, so that numbers rise in commit order. A session made by
+-- somebody else meanwhile is met in the conflict, and a known source key is found by its index;
+-- who has it is told by `known_work`.
+WITH drafts AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(drafts)s::json) AS d (
+        place bigint, session_id text COLLATE "C", batch_id text, class text, delivery text, slot text,
+        merge_key text, source_key text, dedupe text, available_at_ms bigint, digest text,
+        payloads text)
+), old AS MATERIALIZED (
+    SELECT key, id FROM holdfast.session
+     WHERE id IN (SELECT session_id FROM drafts) ORDER BY id FOR NO KEY UPDATE
+), made AS (
+    INSERT INTO holdfast.session AS s (id)
+    SELECT DISTINCT d.session_id FROM drafts d
+     WHERE %(bound_key)s::bigint IS NULL AND d.session_id NOT IN (SELECT id FROM old) ORDER BY 1
+    ON CONFLICT (id) DO UPDATE SET generation = s.generation
+    RETURNING s.key, s.id
+), entered AS MATERIALIZED (
+    SELECT key, id FROM old WHERE key = coalesce(%(bound_key)s, key)
+     UNION ALL SELECT key, id FROM made
+), clock AS MATERIALIZED (
+    SELECT holdfast.now_ms(%(now_ms)s) AS now_ms FROM (SELECT count(*) FROM entered) locked
+), stored AS (
+    INSERT INTO holdfast.work AS w (session, batch_id, class, delivery, slot, merge_key,
+        source_key, dedupe, available_at_ms, enqueued_at_ms, ready_at_ms, digest, payloads)
+    SELECT e.key, d.batch_id, d.class, d.delivery, d.slot, d.merge_key, d.source_key, d.dedupe,
+           d.available_at_ms, c.now_ms, greatest(d.available_at_ms, c.now_ms), d.digest, d.payloads
+      FROM drafts d JOIN entered e ON e.id = d.session_id CROSS JOIN clock c
+     ORDER BY d.place
+    ON CONFLICT (session, source_key) WHERE source_key IS NOT NULL DO NOTHING
+    RETURNING w.session AS key, w.batch_id, w.seq, w.enqueued_at_ms, w.ready_at_ms
+), readied AS (
+    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms)
+    SELECT e.key, e.id, min(s.ready_at_ms)
+      FROM stored s JOIN entered e ON e.key = s.key GROUP BY e.key, e.id
+    ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
+     WHERE excluded.ready_at_ms < r.ready_at_ms
+)
+SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
+
+-- name: known_work
+-- What is stored under the source keys of some drafts, and their sessions.
+SELECT d.place, s.key, {batch_columns}
+  FROM json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
+  JOIN holdfast.session s ON s.id = d.session_id
+  LEFT JOIN holdfast.work w ON w.session = s.key AND w.source_key = d.source_key
+ ORDER BY d.place;
+
+-- fragment: claim_is_live
+(w.claim_token IS NOT NULL AND w.claim_generation = m.generation AND m.owner_id IS NOT NULL
+     AND m.expires_at_ms > m.now_ms)
+
+-- name: list_work
+-- Claimed batches too, unless only those that nobody has are asked for.
+WITH {moment}
+SELECT {batch_columns}
+  FROM moment m JOIN holdfast.work w ON w.session = m.key
+ WHERE w.settled_at_ms IS NULL AND w.seq > %(after_seq)s
+   AND NOT (%(pending)s AND {claim_is_live})
+ ORDER BY w.seq LIMIT %(limit)s;
+
+-- name: cancel_work
+WITH {moment}
+DELETE FROM holdfast.work w USING moment m
+ WHERE w.session = m.key AND m.key = coalesce(%(bound_key)s, m.key)
+   AND w.batch_id = %(batch_id)s AND w.settled_at_ms IS NULL AND NOT {claim_is_live}
+RETURNING {batch_columns};
+
+-- fragment: candidate
+w.session = f.key AND w.settled_at_ms IS NULL AND w.available_at_ms <= f.now_ms
+       AND w.claim_generation IS DISTINCT FROM f.generation
+
+-- fragment: candidate_columns
+w.seq, w.class, w.delivery, w.slot, w.merge_key, w.claim_count,
+           row_number() OVER (ORDER BY w.seq) AS place
+
+-- fragment: joined
+-- The first candidate, if it is what is asked for, and those directly behind it that join it.
+marked AS (
+    SELECT r.seq, f.seq AS first_seq, f.claim_count + 1 AS first_count,
+           sum(CASE WHEN r.seq = f.seq
+                      OR f.slot = 'join' AND r.slot = 'join' AND r.class = f.class
+                     AND f.class = 'turn_work' AND r.delivery = f.delivery
+                     AND r.merge_key = f.merge_key AND f.merge_key <> '"never"'
+                    THEN 0 ELSE 1 END) OVER (ORDER BY r.seq) AS breaks
+      FROM ready r CROSS JOIN (SELECT * FROM ready WHERE place = 1) f
+     WHERE f.class = %(class)s
+       AND (%(boundary)s = 'idle' OR f.delivery = 'earliest_safe_boundary')
+), chosen AS MATERIALIZED (
+    SELECT k.seq, 'qwc:' || k.first_seq || ':' || k.first_count AS claim_id, {is_sound} AS is_sound
+      FROM marked k JOIN holdfast.work w ON w.seq = k.seq WHERE k.breaks = 0
+)
+
+-- fragment: is_sound
+-- A damaged batch has to fail before the claim commits; its digest is that of rules/queue.py.
+CASE WHEN w.digest = encode(sha256(convert_to(concat_ws(chr(10),
+             w.class, w.delivery, w.slot, w.merge_key, w.available_at_ms::text, w.payloads),
+             'UTF8')), 'hex')
+         THEN true ELSE holdfast.damaged('queued_work', w.batch_id) END
+
+-- fragment: claimed
+claimed AS (
+    UPDATE holdfast.work w
+       SET claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
+           claim_generation = %(generation)s, claim_count = w.claim_count + 1
+      FROM chosen c
+     WHERE w.seq = c.seq AND c.is_sound AND {all_of_them}
+    RETURNING w.claim_id, w.claim_count, {batch_columns}
+)
+SELECT {lease_columns}, w.*
+  FROM moment m LEFT JOIN claimed w ON true ORDER BY w.seq
+
+-- fragment: all_of_them
+%(count)s IN (0, (SELECT count(*) FROM chosen))
+
+-- name: claim_work
+WITH {moment}, {fence},
+ready AS MATERIALIZED (
+    SELECT {candidate_columns} FROM fence f JOIN holdfast.work w ON {candidate}
+     ORDER BY w.seq LIMIT %(max_batches)s
+),
+{joined},
+{claimed};
+
+-- name: claim_work_exactly
+-- All of the batches named, or none.
+WITH {moment}, {fence},
+ready AS MATERIALIZED (
+    SELECT {candidate_columns}
+      FROM fence f JOIN holdfast.work w ON w.batch_id = ANY (%(batch_ids)s::text[]) AND {candidate}
+),
+{joined},
+{claimed};
+
+-- name: abandon_work
+UPDATE holdfast.work w
+   SET claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
+  FROM {claims}
+  JOIN holdfast.session s ON s.id = c.session_id
+ WHERE w.session = s.key AND s.key = coalesce(%(bound_key)s, s.key)
+   AND w.claim_token = c.claim_token AND w.claim_id = c.claim_id
+RETURNING w.seq;
+
+-- fragment: claims
+-- Claims by their session, id and token.
+json_to_recordset(%(claims)s::json) AS c (session_id text, claim_id text, claim_token text)
+
+-- name: claimed_work
+-- What the claims of a commit still own.
+SELECT w.seq, w.batch_id, w.claim_id, w.claim_token
+  FROM holdfast.session s JOIN holdfast.work w ON w.session = s.key
+ WHERE s.id = %(session_id)s AND w.claim_token = ANY (%(claim_tokens)s::text[])
+ ORDER BY w.seq;
+
+-- name: complete_work
+-- A source key that counts once leaves a receipt.
+WITH gone AS (
+    DELETE FROM holdfast.work w
+     WHERE w.seq = ANY (%(seqs)s::bigint[]) AND (w.source_key IS NULL OR w.dedupe = 'pending')
+)
+UPDATE holdfast.work w
+   SET settled_at_ms = t.now_ms, payloads = NULL,
+       claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
+  FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
+ WHERE w.seq = ANY (%(seqs)s::bigint[]) AND w.source_key IS NOT NULL AND w.dedupe <> 'pending';
+
+-- name: refresh_readiness
+-- When the session has something to do, after something was settled, cancelled or deferred.
+WITH due AS MATERIALIZED (
+    SELECT s.key, s.id, least(
+               (SELECT min(w.ready_at_ms) FROM holdfast.work w
+                 WHERE w.session = s.key AND w.settled_at_ms IS NULL),
+               (SELECT min(i.ready_at_ms) FROM holdfast.turn_input i
+                 WHERE i.session = s.key AND i.state = 'deferred_next_turn')) AS ready_at_ms
+      FROM holdfast.session s WHERE s.id = %(session_id)s
+), idle AS (
+    DELETE FROM holdfast.readiness r USING due d
+     WHERE r.session = d.key AND d.ready_at_ms IS NULL
+)
+INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms)
+SELECT key, id, ready_at_ms FROM due WHERE ready_at_ms IS NOT NULL
+ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
+ WHERE r.ready_at_ms <> excluded.ready_at_ms;
+
+-- name: ready_sessions
+-- Longest ready first; sessions at work are passed over.
+WITH clock AS MATERIALIZED (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms)
+SELECT r.id, r.ready_at_ms
+  FROM holdfast.readiness r JOIN holdfast.session s ON s.key = r.session
+ WHERE r.ready_at_ms <= (SELECT now_ms FROM clock)
+   AND (r.ready_at_ms, r.id) > (%(after_ready)s, %(after_id)s)
+   AND NOT (s.owner_id IS NOT NULL AND s.expires_at_ms > (SELECT now_ms FROM clock))
+ ORDER BY r.ready_at_ms, r.id LIMIT %(limit)s;
+
+-- name: next_ready
+WITH clock AS MATERIALIZED (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms)
+SELECT w.ready_at_ms
+  FROM holdfast.work w JOIN holdfast.session s ON s.key = w.session
+ WHERE w.settled_at_ms IS NULL AND w.available_at_ms > w.enqueued_at_ms
+   AND w.ready_at_ms > (SELECT now_ms FROM clock)
+ ORDER BY w.ready_at_ms LIMIT 1;
+
+-- name: prune_receipts
+DELETE FROM holdfast.work w USING (
+    SELECT w.seq FROM holdfast.session s JOIN holdfast.work w ON w.session = s.key
+     WHERE s.id = %(session_id)s AND w.settled_at_ms < %(older_than_ms)s LIMIT %(limit)s) t
+ WHERE w.seq = t.seq
+RETURNING w.seq;
