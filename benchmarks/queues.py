@@ -36,6 +36,9 @@ def run(*, quick: bool) -> None:
     rounds, seconds = (3, 0.1) if quick else (15, 0.15)
     lines = [line for kind in KINDS for line in _lines(kind, rounds, seconds)]
     print_lines("Queued work, against one statement by hand", lines)
+    depths = (100, 5_000) if quick else (200, 50_000)
+    deep = [line for kind in KINDS for line in _depths(kind, depths, rounds, seconds)]
+    print_lines("Queued work, by the number of batches that wait in the session", deep)
 
 
 class Caller:
@@ -43,6 +46,7 @@ class Caller:
 
     def __init__(self, store: holdfast.Store) -> None:
         self._queue = store.session("s").queue
+        self._queue_many = store.queue.enqueue_many
         self._sessions = store.sessions
         outcome = store.sessions.claim_lease("s", OWNER, 3_600_000)
         assert isinstance(outcome, Acquired)
@@ -61,6 +65,25 @@ class Caller:
         """Take the first batch."""
         self._claim = self._queue.claim(self._lease, "idle", 1)
         assert self._claim is not None
+
+    def fill(self, count: int) -> None:
+        """Let so many batches wait."""
+        for start in range(0, count, 1_000):
+            self._queue_many([_draft(None)] * min(1_000, count - start))
+
+    def list(self) -> None:
+        """Read the first hundred."""
+        self._queue.list_pending()
+
+    def take(self) -> None:
+        """Claim and settle one."""
+        self.claim()
+        self.complete()
+
+    def give(self) -> None:
+        """Enqueue one, and claim the first."""
+        self.enqueue()
+        self.claim()
 
     def complete(self) -> None:
         """Settle what was taken, by a commit that does nothing else."""
@@ -128,6 +151,24 @@ def _claims(kind: str, rounds: int, seconds: float) -> Iterator[Line]:
     yield _line(took, kind, "enqueue, then claimed", "by hand: insert, update")
 
 
+def _depths(kind: str, depths: tuple[int, int], rounds: int, seconds: float) -> Iterator[Line]:
+    with Bench() as bench:
+        callers = {depth: Caller(bench.store(kind)) for depth in depths}
+        contestants: dict[str, Contestant] = {}
+        for depth, caller in callers.items():
+            caller.fill(depth)
+            contestants |= {
+                f"enqueue, {depth} wait": timed(caller.enqueue, after=caller.take),
+                f"claim, {depth} wait": _claiming(caller),
+                f"complete, {depth} wait": timed(caller.complete, before=caller.give),
+                f"list 100, {depth} wait": alone(caller.list),
+            }
+        took = interleaved(f"depth of the queue, {kind}", contestants, rounds, seconds)
+    for step in ("enqueue", "claim", "complete", "list 100"):
+        few, many = (f"{step}, {depth} wait" for depth in depths)
+        yield _line(took, kind, many, few, at_most=1.5)
+
+
 def _claiming(caller: Caller | Floor) -> Contestant:
     """Only the claim counts; what it needs before and leaves behind does not."""
     return timed(caller.claim, before=caller.enqueue, after=caller.complete)
@@ -147,6 +188,9 @@ def _bulk(store: holdfast.Store) -> Contestant:
     return lambda seconds: run(seconds) / BULK
 
 
-def _line(took: Outcome, kind: str, mine: str, other: str, note: str = "") -> Line:
+def _line(
+    took: Outcome, kind: str, mine: str, other: str, note: str = "", at_most: float | None = None
+) -> Line:
     detail = f"{took.median_us(mine):.0f} us, {took.median_us(other):.0f} us"
-    return Line("queue", f"{kind}: {mine} / {other}{note}", took.times(mine, other), detail=detail)
+    what = f"{kind}: {mine} / {other}{note}"
+    return Line("queue", what, took.times(mine, other), at_most=at_most, detail=detail)

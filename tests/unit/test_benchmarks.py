@@ -213,7 +213,8 @@ def test_reads_turns_and_light_commits_are_measured() -> None:
 
 def test_queued_work_is_measured() -> None:
     lines = [line for kind in KINDS for line in queues._lines(kind, 1, 0.01)]
-    assert len(lines) == 10
+    lines += queues._depths("sqlite", (5, 10), 1, 0.01)
+    assert len(lines) == 14
     assert all(line.ratio > 0 for line in lines)
 
 
