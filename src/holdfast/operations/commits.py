@@ -119,12 +119,15 @@ async def _enter(tx: Transaction, at: Address, prepared: Prepared) -> _Found:
     rows = {each.name: answer for each, answer in zip(calls, answers, strict=True)}
     entered = rows["enter_section"]
     head = at.must_have_met(entered[0] if entered else None)
-    return _Found(head, rows)
+    return _Found({**head, "known": bool(rows["read_known"])}, rows)
 
 
 def _reads(at: Address, prepared: Prepared) -> list[Call]:
     session_id = at.session_id
-    calls = [call("enter_section", session_id=session_id, create=at.may_create)]
+    calls = [
+        call("enter_section", session_id=session_id, create=at.may_create),
+        call("read_known", session_id=session_id),
+    ]
     stamp = prepared.commit.turn_commit
     if stamp is not None:
         calls.append(call("read_stamp", session_id=session_id, turn_id=stamp.turn_id))

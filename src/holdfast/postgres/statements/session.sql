@@ -11,9 +11,14 @@ WITH old AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING
     RETURNING *
 )
-SELECT s.*, EXISTS (SELECT 1 FROM holdfast.session_meta m WHERE m.session = s.key) AS known,
-       holdfast.now_ms(%(now_ms)s) AS now_ms
+SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms
   FROM (SELECT * FROM old UNION ALL SELECT * FROM made) s;
+
+-- name: read_known
+-- A statement of its own behind enter_section, whose snapshot is older than the lock it waited
+-- for: who made the session known meanwhile would not be seen there.
+SELECT s.id FROM holdfast.session s JOIN holdfast.session_meta m ON m.session = s.key
+ WHERE s.id = %(session_id)s;
 
 -- name: create_session
 -- Insert-if-absent: the first creator's record stays, whoever else asks.
@@ -176,9 +181,7 @@ WITH locked AS MATERIALIZED (
     SELECT * FROM holdfast.session
      WHERE id = ANY (%(session_ids)s::text[]) ORDER BY id FOR UPDATE
 )
-SELECT s.*, EXISTS (SELECT 1 FROM holdfast.session_meta m WHERE m.session = s.key) AS known,
-       holdfast.now_ms(%(now_ms)s) AS now_ms
-  FROM locked s ORDER BY s.id;
+SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms FROM locked s ORDER BY s.id;
 
 -- name: delete_sessions
 -- What a listing, a lookup or the collector could still find goes at once; rows that nothing

@@ -4,9 +4,10 @@
 -- The write lock taken by BEGIN IMMEDIATE is the section; this makes and reads the row.
 INSERT INTO session (id)
 SELECT :session_id WHERE :create AND NOT EXISTS (SELECT 1 FROM session WHERE id = :session_id);
-SELECT s.*, EXISTS (SELECT 1 FROM session_meta m WHERE m.session = s.key) AS known,
-       :now_ms AS now_ms
-  FROM session s WHERE s.id = :session_id;
+SELECT s.*, :now_ms AS now_ms FROM session s WHERE s.id = :session_id;
+
+-- name: read_known
+SELECT s.id FROM session s JOIN session_meta m ON m.session = s.key WHERE s.id = :session_id;
 
 -- name: create_session
 -- Insert-if-absent: the first creator's record stays, whoever else asks.
@@ -117,8 +118,7 @@ SELECT s.id
  ORDER BY s.id LIMIT :limit;
 
 -- name: enter_sections
-SELECT s.*, EXISTS (SELECT 1 FROM session_meta m WHERE m.session = s.key) AS known,
-       :now_ms AS now_ms
+SELECT s.*, :now_ms AS now_ms
   FROM session s WHERE s.id IN (SELECT value FROM json_each(:session_ids)) ORDER BY s.id;
 
 -- name: delete_sessions
