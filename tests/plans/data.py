@@ -160,6 +160,7 @@ SAMPLES: dict[str, Any] = {
     "node_ids": ["n7-1", "n7-2"],
     "node_tag": [None],
     "now_ms": 5_000,
+    "at_ms": 5_000,
     "older_than_ms": 2,
     "owner_id": "o",
     "parent_session_id": None,

@@ -75,9 +75,8 @@ async def _commit(
     light = await try_light(tx, at, prepared, momentary=momentary)
     if light is not None:
         return light
-    if _starts_elsewhere(prepared):
-        await forks.begin_at(tx, at, prepared.commit)
-    found = await _enter(tx, at, prepared)
+    at_ms = await forks.begin_at(tx, at, prepared.commit)
+    found = await _enter(tx, at, prepared, at_ms)
     replay = _replayed_turn(prepared, found)
     if replay is not None:
         return await _honour_release(tx, at, prepared, replay)
@@ -96,11 +95,6 @@ async def _commit(
     return change.result(_removed_nodes(found, plan))
 
 
-def _starts_elsewhere(prepared: Prepared) -> bool:
-    create = prepared.commit.create
-    return create is not None and create.start_at is not None
-
-
 # --- trip one ----------------------------------------------------------------------------
 
 
@@ -113,13 +107,14 @@ class _Found:
         self.removed = (rows.get("removed_totals") or [None])[0]
 
 
-async def _enter(tx: Transaction, at: Address, prepared: Prepared) -> _Found:
+async def _enter(tx: Transaction, at: Address, prepared: Prepared, at_ms: int | None) -> _Found:
     calls = _reads(at, prepared)
     answers = await tx.trip(*calls)
     rows = {each.name: answer for each, answer in zip(calls, answers, strict=True)}
     entered = rows["enter_section"]
     head = at.must_have_met(entered[0] if entered else None)
-    return _Found({**head, "known": bool(rows["read_known"])}, rows)
+    now_ms = head["now_ms"] if at_ms is None else at_ms
+    return _Found({**head, "known": bool(rows["read_known"]), "now_ms": now_ms}, rows)
 
 
 def _reads(at: Address, prepared: Prepared) -> list[Call]:

@@ -43,7 +43,7 @@ def fork(
         _must_be_new(known)
         made.settle()
         leaf_id = (leaf or source["leaf_id"]) if place is not None else None
-        calls = _adoption(target, source, entered["key"], place, leaf_id)
+        calls = _adoption(target, source, entered, place, leaf_id)
         await tx.conclude(*calls, call("copy_state", source=source["key"], session=entered["key"]))
         return made
 
@@ -64,14 +64,17 @@ def _must_be_new(known: bool) -> None:
         raise InvalidArgument("session_id", "session_exists")
 
 
-async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
-    """Before a commit whose `create` names a starting point: give an unknown session its path."""
+async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> int | None:
+    """Before a commit whose `create` names a starting point: give an unknown session its path.
+
+    The reading of the clock that the rest of the commit shares, if it was needed.
+    """
     create = commit.create
     if create is None or create.start_at is None:
-        return
+        return None
     _, known = await _enter(tx, at.session_id, create=False)
     if known:
-        return
+        return None
     start = create.start_at
     source_id = start.session_id or await _holder_of(tx, start)
     source, _, place = await _enter_both(tx, Address(source_id), at.session_id, start.node_id)
@@ -81,7 +84,9 @@ async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
     entered = at.must_have_met(met)
     # Somebody else may have made the session meanwhile.
     if not known:
-        await tx.trip(*_adoption(create, source, entered["key"], place, start.node_id))
+        await tx.trip(*_adoption(create, source, entered, place, start.node_id))
+    at_ms: int = entered["now_ms"]
+    return at_ms
 
 
 async def _holder_of(tx: Transaction, start: StartAt) -> str:
@@ -128,13 +133,14 @@ async def _enter_both(
 def _adoption(
     target: SessionCreate,
     source: Mapping[str, Any],
-    key: int,
+    entered: Mapping[str, Any],
     place: Row | None,
     leaf_id: str | None,
 ) -> list[Call]:
     relation = Fork(source["id"], leaf_id, source["head_revision"])
     columns = new_meta(msgspec.structs.replace(target, relation=relation))
-    calls = [call("insert_meta", session=key, **columns)]
+    key, at_ms = entered["key"], entered["now_ms"]
+    calls = [call("insert_meta", session=key, at_ms=at_ms, **columns)]
     if place is None:
         return calls
     where = {"session": key, "branch": place["branch"], "length": place["length"]}

@@ -85,20 +85,20 @@ SELECT s.key, s.id, m.session_name, m.created_at_ms, l.updated_at_ms, m.model, m
  WHERE s.id = :session_id;
 
 -- name: insert_meta
--- The metadata a first commit or a fork brings along; labels follow by insert_labels.
+-- The metadata a first commit or a fork brings along; `at_ms` is when it entered the section.
 INSERT INTO session_meta (session, session_name, created_at_ms, model, cwd,
                           relation, relation_kind, parent_session_id)
-VALUES (:session, :session_name, coalesce(:created_at_ms, :now_ms), :model, :cwd,
+VALUES (:session, :session_name, coalesce(:created_at_ms, :at_ms), :model, :cwd,
         :relation, :relation_kind, :parent_session_id);
 INSERT INTO listing (session, id, scope, activity_us, updated_at_ms)
-VALUES (:session, :session_id, :scope, coalesce(:activity_us, :now_ms * 1000), :now_ms);
+VALUES (:session, :session_id, :scope, coalesce(:activity_us, :at_ms * 1000), :at_ms);
 INSERT INTO label (session, name, value)
 SELECT :session, n.value, v.value
   FROM json_each(:label_names) n JOIN json_each(:label_values) v ON v.key = n.key;
 
 -- name: touch_listing
 UPDATE listing
-   SET updated_at_ms = :now_ms, activity_us = coalesce(:activity_us, :now_ms * 1000)
+   SET updated_at_ms = :at_ms, activity_us = coalesce(:activity_us, :at_ms * 1000)
  WHERE session = :session;
 
 -- name: family

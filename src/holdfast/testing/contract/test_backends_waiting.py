@@ -191,7 +191,7 @@ def test_a_fork_or_a_start_elsewhere_leaves_a_session_made_known_while_it_waited
 ) -> None:
     put(store, "source", graph=chain("a"))
     lease_on(store, "s1", ALICE, ttl_ms=0)
-    start = SessionCreate(session_id="s1", start_at=StartAt("source", "a"))
+    start = SessionCreate(session_id="s1", start_at=StartAt("a", "source"))
     target = SessionCreate(session_id="s1")
 
     begun = after(world, store, LOCKED, *DESCRIBED, act=alone(store, "whole", create=start))
