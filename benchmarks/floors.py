@@ -58,9 +58,9 @@ class SqliteFloor:
         execute("COMMIT")
 
     def renew(self, session_id: str) -> None:
-        """What renewing a lease stores."""
+        """What renewing a lease stores: another expiry than before."""
         self._execute("BEGIN IMMEDIATE")
-        self._execute(_RENEW, (time.time_ns() // 1_000_000 + 30_000, session_id))
+        self._execute(_RENEW, (next(samples.numbers), session_id))
         self._execute("COMMIT")
 
     def read(self, node_id: str) -> Any:

@@ -12,8 +12,8 @@ from holdfast.model.commits import RuntimeCommit
 from holdfast.model.sessions import Fork, SessionCreate, StartAt
 from holdfast.operations import reading
 from holdfast.operations.address import Address
-from holdfast.operations.sessions import new_meta
 from holdfast.rules import checks
+from holdfast.rules.metadata import new_meta
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Row, Steps, Transaction, call, write
 
@@ -51,6 +51,7 @@ def fork(
 
 
 def _check_target(at: Address, target: SessionCreate) -> None:
+    checks.record(target, SessionCreate, "target")
     checks.identifier(target.session_id, "session_id")
     if target.session_id == at.session_id:
         raise InvalidArgument("session_id", "session_exists")

@@ -11,10 +11,10 @@ from holdfast.model.commits import RuntimeCommitResult
 from holdfast.model.graph import Node
 from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Keep
-from holdfast.operations.sessions import new_meta
 from holdfast.rules import stamps
 from holdfast.rules.commits import Checkpoint, Frames, Prepared
 from holdfast.rules.graph import Placed, Plan
+from holdfast.rules.metadata import new_meta
 from holdfast.transaction import Call, bulk, call
 
 #: Usage deltas of one commit keep their order within its revision.
