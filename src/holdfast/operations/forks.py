@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import GraphNodeNotFound, InvalidArgument
-from holdfast.model.commits import RuntimeCommit
 from holdfast.model.sessions import Fork, SessionCreate, StartAt
 from holdfast.operations import reading
 from holdfast.operations.address import Address
@@ -65,29 +64,21 @@ def _must_be_new(known: bool) -> None:
         raise InvalidArgument("session_id", "session_exists")
 
 
-async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> int | None:
-    """Before a commit whose `create` names a starting point: give an unknown session its path.
-
-    The reading of the clock that the rest of the commit shares, if it was needed.
-    """
-    create = commit.create
-    if create is None or create.start_at is None:
-        return None
-    _, known = await _enter(tx, at.session_id, create=False)
-    if known:
-        return None
+async def begin_at(
+    tx: Transaction, create: SessionCreate, entered: Mapping[str, Any]
+) -> list[Call]:
+    """What gives an unknown session, whose section was entered, the path it is to begin with."""
     start = create.start_at
+    assert start is not None
     source_id = start.session_id or await _holder_of(tx, start)
-    source, _, place = await _enter_both(tx, Address(source_id), at.session_id, start.node_id)
-    if source is None or place is None:
+    # Behind the target's section, whatever their order: where the path begins is judged late.
+    locked, located = await tx.trip(
+        call("enter_section", session_id=source_id, create=False),
+        call("locate_leaf", session_id=source_id, leaf=start.node_id),
+    )
+    if not locked or not located:
         raise GraphNodeNotFound(start.session_id, start.node_id)
-    met, known = await _enter(tx, at.session_id, create=at.may_create)
-    entered = at.must_have_met(met)
-    # Somebody else may have made the session meanwhile.
-    if not known:
-        await tx.trip(*_adoption(create, source, entered, place, start.node_id))
-    at_ms: int = entered["now_ms"]
-    return at_ms
+    return _adoption(create, locked[0], entered, located[0], start.node_id)
 
 
 async def _holder_of(tx: Transaction, start: StartAt) -> str:

@@ -85,6 +85,17 @@ class TestFences:
         assert self.refused(store, None).reason == "missing"
 
     @pytest.mark.scenario("COM-T4")
+    def test_a_fence_of_a_session_that_is_gone_is_missing(self, store: Any, world: World) -> None:
+        lease = lease_on(store, "s1")
+        store.sessions.delete("s1", force=True)
+        before = world.dump(store)
+
+        lost = self.refused(store, lease)
+
+        assert (lost.reason, lost.current_generation) == ("missing", None)
+        assert world.dump(store) == before
+
+    @pytest.mark.scenario("COM-T4")
     def test_a_fence_whose_time_is_over_is_expired(self, store: Any, world: World) -> None:
         lease = lease_on(store, "s1", ttl_ms=1_000)
         put_first(store, lease)
