@@ -61,6 +61,14 @@ def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BAT
     """Delete every blob that no head, frame or artifact refers to and that is old enough."""
     checks.duration(grace_ms, "grace_ms")
     window = checks.limit(limit)
+    if not window:
+        return GcReport(
+            root_count=0,
+            retained_blob_count=0,
+            deleted_blob_count=0,
+            freed_bytes=0,
+            missing_root_count=0,
+        )
     for damaged in _look(run, "damaged_root"):
         raise GcAborted(damaged["ref"], f"codec {damaged['codec']}, {damaged['found']} bytes")
     retained = deleted = freed = after = 0
@@ -90,8 +98,10 @@ def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BAT
 def vacuum_session(run: Run, env: Settings, at: Address, limit: int = BATCH) -> VacuumReport:
     """Remove the session's tombstoned nodes for good."""
     size = checks.limit(limit)
+    if not size:
+        return VacuumReport(removed_node_count=0)
     _must_be_there(run, at)
-    return VacuumReport(removed_node_count=_vacuum(run, at.session_id, size))
+    return VacuumReport(removed_node_count=_vacuum(run, at, size))
 
 
 def vacuum(run: Run, env: Settings, limit: int = BATCH) -> VacuumReport:
@@ -99,16 +109,16 @@ def vacuum(run: Run, env: Settings, limit: int = BATCH) -> VacuumReport:
     size = checks.limit(limit)
     if not size:
         return VacuumReport(removed_node_count=0)
-    removed = sum(_vacuum(run, session_id, size) for session_id in _sessions(run))
+    removed = sum(_vacuum(run, Address(session_id), size) for session_id in _sessions(run))
     unreachable = sum(_remove(run, key, size) for key in _removals(run))
     unreachable += _trim(run, size)
     return VacuumReport(removed_node_count=removed, removed_unreachable_count=unreachable)
 
 
-def _vacuum(run: Run, session_id: str, limit: int) -> int:
+def _vacuum(run: Run, at: Address, limit: int) -> int:
     # A fork being made right now would inherit what this batch removes.
-    entered = call("enter_section", session_id=session_id, create=False)
-    batch = {"session_id": session_id, "limit": limit}
+    entered = call("enter_section", session_id=at.session_id, create=False)
+    batch = {"session_id": at.session_id, "bound_key": at.key, "limit": limit}
     removed = _until_done(run, "vacuum_hidden", entered, gone=0, **batch)
     # Nodes hidden long ago whose last other reader has let go of them since.
     _until_done(run, "vacuum_hidden", entered, gone=1, **batch)
@@ -158,8 +168,11 @@ def prune_session_turns(
     limit: int = BATCH,
 ) -> int:
     """Drop the session's turn stamps from before an instant; the newest always stay."""
+    window = _pruning(older_than_ms, keep_latest, limit)
+    if not limit:
+        return 0
     _must_be_there(run, at)
-    return _prune(run, at.session_id, _pruning(older_than_ms, keep_latest, limit))
+    return _prune(run, at, window)
 
 
 def prune_turn_commits(
@@ -167,7 +180,9 @@ def prune_turn_commits(
 ) -> int:
     """As for one session, over all of them."""
     window = _pruning(older_than_ms, keep_latest, limit)
-    return sum(_prune(run, session_id, window) for session_id in _sessions(run))
+    if not limit:
+        return 0
+    return sum(_prune(run, Address(session_id), window) for session_id in _sessions(run))
 
 
 def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]:
@@ -178,5 +193,6 @@ def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]
     }
 
 
-def _prune(run: Run, session_id: str, window: dict[str, int]) -> int:
-    return _until_done(run, "prune_turn_commits", session_id=session_id, **window)
+def _prune(run: Run, at: Address, window: dict[str, int]) -> int:
+    target = {"session_id": at.session_id, "bound_key": at.key}
+    return _until_done(run, "prune_turn_commits", **target, **window)
