@@ -97,6 +97,7 @@ SAMPLES: dict[str, Any] = {
     "after_activity": 1_000_000,
     "after_id": "s1000",
     "after_sequence": 3,
+    "after_us": None,
     "agent_frame_id": [None],
     "all_roles": True,
     "anchor": None,

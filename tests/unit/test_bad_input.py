@@ -137,6 +137,8 @@ ARGUMENTS: dict[str, Case] = {
     "load leaf": lambda store, it: store.sessions.load("s1", leaf=it),
     "load last": lambda store, it: store.sessions.load("s1", last=it),
     "load hydrate": lambda store, it: store.sessions.load("s1", hydrate=it),
+    "load after": lambda store, it: store.sessions.load("s1", after_us=it),
+    "list_nodes late": lambda store, it: store.sessions.list_nodes("s1", after_us=it),
     "list_nodes after": lambda store, it: store.sessions.list_nodes("s1", it),
     "list_nodes limit": lambda store, it: store.sessions.list_nodes("s1", 0, it),
     "load_node": lambda store, it: store.sessions.load_node("s1", it),
