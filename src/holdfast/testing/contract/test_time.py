@@ -135,3 +135,20 @@ def test_a_write_that_waited_past_its_leases_end_is_refused(world: World, write:
     assert lost.value.reason == "expired"
     assert store.sessions.load("s1").head_revision == 1
     assert not store.sessions.lease("s1").live
+
+
+@pytest.mark.scenario("GEN-T10")
+def test_a_claim_that_waited_past_its_own_leases_end_is_a_fresh_one(world: World) -> None:
+    store = world.open(clock=None)
+    held = lease_on(store, "s1", ALICE, ttl_ms=300)
+
+    with ThreadPoolExecutor(1) as thread:
+        with world.held(store, "s1"):
+            waiting = thread.submit(store.sessions.claim_lease, "s1", ALICE, 60_000)
+            time.sleep(0.4)
+            assert not waiting.done()
+        outcome = waiting.result()
+
+    assert not outcome.reentered
+    assert outcome.lease.generation == held.generation + 1
+    assert outcome.lease.claimed_at_ms >= held.expires_at_ms
