@@ -58,9 +58,9 @@ class SqliteFloor:
         execute("COMMIT")
 
     def renew(self, session_id: str) -> None:
-        """What renewing a lease stores."""
+        """What renewing a lease stores: another expiry than before."""
         self._execute("BEGIN IMMEDIATE")
-        self._execute(_RENEW, (time.time_ns() // 1_000_000 + 30_000, session_id))
+        self._execute(_RENEW, (next(samples.numbers), session_id))
         self._execute("COMMIT")
 
     def read(self, node_id: str) -> Any:
@@ -98,6 +98,52 @@ class PostgresFloor:
     def close(self) -> None:
         """Let go of the database."""
         self._raw.close()
+
+
+class SixStatements:
+    """An append as it is often written for a server: six statements, a round trip each."""
+
+    def __init__(self, place: Database, names: list[str]) -> None:
+        import psycopg
+
+        self._tables = f'"{place.schema}_six"'
+        self._connections: list[Any] = [
+            psycopg.connect(place.url, autocommit=True, prepare_threshold=0) for _ in names
+        ]
+        self._names = names
+        for statement in (
+            f"CREATE SCHEMA {self._tables}",
+            f"CREATE TABLE {self._tables}.head (id text PRIMARY KEY, length bigint, leaf text)",
+            f"CREATE TABLE {self._tables}.item (session text, id text, parent text, body bytea,"
+            " PRIMARY KEY (session, id))",
+        ):
+            self._connections[0].execute(statement)
+        for name in names:
+            self._connections[0].execute(
+                f"INSERT INTO {self._tables}.head VALUES (%s, 0, NULL)", (name,)
+            )
+
+    def append(self, number: int) -> None:
+        """Lock the head, look for the id, store one message, move the head."""
+        execute, name = self._connections[number].execute, self._names[number]
+        node_id, body = f"n{next(samples.numbers)}", msgspec.json.encode(samples.SMALL)
+        head, item = f"{self._tables}.head", f"{self._tables}.item"
+        execute("BEGIN")
+        length, leaf = execute(
+            f"SELECT length, leaf FROM {head} WHERE id = %s FOR UPDATE", (name,)
+        ).fetchone()
+        execute(f"SELECT 1 FROM {item} WHERE session = %s AND id = %s", (name, node_id)).fetchone()
+        execute(f"INSERT INTO {item} VALUES (%s, %s, %s, %b)", (name, node_id, leaf, body))
+        execute(
+            f"UPDATE {head} SET length = %s, leaf = %s WHERE id = %s", (length + 1, node_id, name)
+        )
+        execute("COMMIT")
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self._connections[0].execute(f"DROP SCHEMA {self._tables} CASCADE")
+        for connection in self._connections:
+            connection.close()
 
 
 @contextmanager

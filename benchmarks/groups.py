@@ -40,7 +40,12 @@ def _renewals(store: Any, names: list[str]) -> Callable[[int], Any]:
     blocking: holdfast.Store = getattr(store, "blocking", store)
     held: list[Any] = [blocking.sessions.claim_lease(name, OWNER) for name in names]
     views = [store.session(name) for name in names]
-    return lambda number: views[number].renew_lease(held[number].lease)
+
+    def renew(number: int) -> Any:
+        # Later each time: a page that does not change is not written, and nothing is flushed.
+        return views[number].renew_lease(held[number].lease, 30_000 + next(samples.numbers))
+
+    return renew
 
 
 def _appends(store: Any, names: list[str]) -> Callable[[int], Any]:

@@ -6,6 +6,8 @@ import itertools
 import random
 from typing import Any
 
+import msgspec
+
 from holdfast import (
     ANY,
     Append,
@@ -39,6 +41,12 @@ def small(session_id: str) -> RuntimeCommit:
     """One small message: a light commit."""
     nodes = [Node(node_id=f"n{next(numbers)}", body=SMALL)]
     return RuntimeCommit(session_id=session_id, expected_head_revision=ANY, graph=Append(nodes))
+
+
+def stamped(session_id: str) -> RuntimeCommit:
+    """One small message of a turn: no light commit, and little more than one."""
+    stamp = TurnStamp(session_id, f"t{next(numbers)}")
+    return msgspec.structs.replace(small(session_id), turn_commit=stamp)
 
 
 def turn(session_id: str, *, new_state: bool = True) -> RuntimeCommit:

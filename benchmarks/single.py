@@ -9,16 +9,19 @@ from typing import Any
 import holdfast
 from benchmarks import plain, samples
 from benchmarks.databases import KINDS, Bench
-from benchmarks.floors import PostgresFloor, SqliteFloor
+from benchmarks.floors import PostgresFloor, SixStatements, SqliteFloor
 from benchmarks.measure import Outcome, alone, interleaved, tasks, tell, threads
 from benchmarks.table import Line, print_lines
 from holdfast import ANY, Append, Node, RuntimeCommit
+from holdfast.testing.wire import CountingProxy
 
 
 def run(*, quick: bool) -> None:
     """Measure and print."""
     rounds, seconds = (3, 0.1) if quick else (15, 0.15)
     lines = [*_reads(rounds, seconds), *_light_commits(rounds, seconds)]
+    for callers, distance_ms in ((1, 0.0), (1, 0.5), (1, 1.0), (32, 0.0)):
+        lines.append(_against_six(callers, distance_ms, rounds, seconds))
     for kind in KINDS:
         for callers in (1, 32):
             lines += _turns(kind, callers, rounds, seconds)
@@ -81,6 +84,40 @@ def _light_commits(rounds: int, seconds: float) -> Iterator[Line]:
         )
     for mine in ("light commit, blocking", "light commit, async"):
         yield _line(took, "S5", "PostgreSQL:", mine, "raw autocommit insert", at_most=2)
+
+
+def _against_six(callers: int, distance_ms: float, rounds: int, seconds: float) -> Line:
+    """S6, by a light commit: it does more than an append, and takes one trip like it."""
+    names = samples.names(callers)
+    with Bench() as bench:
+        place = bench.database("postgres")
+        if distance_ms:
+            proxy = CountingProxy(place.url, delay_s=distance_ms / 2000)
+            place = place._replace(url=bench.enter_context(proxy).url)
+        store = bench.open(place, pool_size=32)
+        views = [store.session(name) for name in names]
+        six = SixStatements(place, names)
+        bench.callback(six.close)
+        took = interleaved(
+            f"against six statements, {callers} callers, {distance_ms} ms",
+            {
+                "light commit": threads(
+                    callers,
+                    lambda number: views[number].commit_with_fresh_lease(
+                        samples.small(names[number])
+                    ),
+                ),
+                "six statements": threads(callers, six.append),
+            },
+            rounds,
+            seconds,
+        )
+    where = f"PostgreSQL, {callers:2} callers, {distance_ms or 'no'} ms away:"
+    what = f"{where} rate of light commit / six statements"
+    detail = f"{took.median_us('light commit'):.0f} us, {took.median_us('six statements'):.0f} us"
+    wanted = 5 if distance_ms else None
+    ratio = took.times("six statements", "light commit")
+    return Line("S6", what, ratio, at_least=wanted, detail=detail)
 
 
 def _turns(kind: str, callers: int, rounds: int, seconds: float) -> Iterator[Line]:

@@ -85,7 +85,12 @@ def _lines(shape: str, views: dict[int, View], rounds: int) -> Iterator[Line]:
     )
     yield from _compare(
         f"{shape}: light commit",
-        {size: _committing(view) for size, view in views.items()},
+        {size: _committing(view, samples.small) for size, view in views.items()},
+        rounds,
+    )
+    yield from _compare(
+        f"{shape}: stamped commit",
+        {size: _committing(view, samples.stamped) for size, view in views.items()},
         rounds,
     )
 
@@ -99,9 +104,9 @@ def _reading(view: View) -> Callable[[], None]:
     return read
 
 
-def _committing(view: View) -> Callable[[], None]:
+def _committing(view: View, made: Callable[[str], RuntimeCommit]) -> Callable[[], None]:
     def commit() -> None:
-        view.commit_with_fresh_lease(samples.small(view.session_id))
+        view.commit_with_fresh_lease(made(view.session_id))
 
     return commit
 

@@ -22,6 +22,7 @@ from holdfast import (
     RuntimeCommit,
     SessionCreate,
     Splice,
+    StartAt,
     TurnStamp,
 )
 from holdfast.testing.wire import CountingProxy
@@ -71,7 +72,7 @@ def _commit(**fields: Any) -> RuntimeCommit:
 
 def _commits(store: Any) -> list[Operation]:
     """Every kind of commit; those a light commit may be, without a lease and with one."""
-    view = store.session("s")
+    sessions, view = store.sessions, store.session("s")
     free = view.commit_with_fresh_lease
     free(_commit(graph=Append(_nodes(MANY))))
     ref = store.blobs.put(b"stored before")
@@ -92,6 +93,14 @@ def _commits(store: Any) -> list[Operation]:
         return msgspec.structs.replace(
             turn, checkpoint=msgspec.structs.replace(turn.checkpoint, components=kept)
         )
+
+    def elsewhere() -> RuntimeCommit:
+        session_id, nodes = f"new-{next(_ids)}", _nodes(2)
+        free(_commit(graph=Append(nodes)))
+        start = StartAt(nodes[0].node_id, "s")
+        create = SessionCreate(session_id=session_id, start_at=start)
+        commit = _commit(create=create, graph=Append(_nodes(1)))
+        return msgspec.structs.replace(commit, session_id=session_id)
 
     return [
         Operation("light commit, 1 node", 1, lambda _: free(samples.small("s"))),
@@ -144,6 +153,13 @@ def _commits(store: Any) -> list[Operation]:
             free,
             lambda: _commit(graph=ReplaceFull(_nodes(MANY)), turn_commit=stamped(next(_ids))),
         ),
+        Operation(
+            "turn commit that creates",
+            2,
+            sessions.commit_with_fresh_lease,
+            lambda: samples.turn(f"new-{next(_ids)}"),
+        ),
+        Operation("commit that begins elsewhere", 4, sessions.commit_with_fresh_lease, elsewhere),
     ]
 
 

@@ -141,7 +141,8 @@ def survive(url: str) -> list[str]:
         killed = kill <= KILLS
         said = kill_in_a_commit(url, told + 1) if killed else let_finish(url, told + 1)
         done = [line for line in said if line[0] == "done"]
-        assert done, "the agent failed, see above"
+        if not done:
+            return [*wrong, "the agent failed, see above"]
         if kill > 1:
             again = done[0][2] == "again"
             print("recognised, not applied twice" if again else "applied")

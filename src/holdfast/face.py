@@ -230,7 +230,8 @@ class carried(Descriptor, Generic[R, P, T]):
 
         def method(record: R, *args: P.args, **kwargs: P.kwargs) -> Any:
             def begin() -> tuple[Work[Any] | Done, Address]:
-                at = bound if bound is not None else Address(record.session_id)
+                # What is no such record is for the operation to refuse.
+                at = bound or Address(getattr(record, "session_id", "?"))
                 return self._work(core, at, record, *args, **kwargs), at
 
             return area._finish(begin)

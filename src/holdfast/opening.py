@@ -73,8 +73,7 @@ def open(
 
 def _settings(given: dict[str, Any]) -> Settings:
     for name in ("create", "read_only", "migrate", "require_durable"):
-        if not isinstance(given[name], bool):
-            raise InvalidArgument(name, "not_a_bool")
+        checks.flag(given[name], name)
     for name, value in given.items():
         if name.endswith(("_ms", "_bytes", "_size")):
             checks.count(value, name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.engine import Work
@@ -58,12 +60,20 @@ def folders(root: Path, *more: str) -> dict[str, Path]:
     """The backend's arguments for this schema, with further migrations."""
     home = root / f"kit-{len(more)}"
     if not home.exists():
-        (home / "statements").mkdir(parents=True)
-        (home / "migrations").mkdir()
-        (home / "statements" / "kit.sql").write_text(SQL)
-        for number, text in enumerate([FIRST, *more], 1):
-            (home / "migrations" / f"{number:04}_step.sql").write_text(text)
+        with tempfile.TemporaryDirectory(dir=root) as name:
+            _write(Path(name) / "kit", more)
+            # At once, since other processes may be about to use it or to make it as well.
+            with suppress(OSError):
+                (Path(name) / "kit").rename(home)
     return {"statements_in": home / "statements", "migrations_in": home / "migrations"}
+
+
+def _write(home: Path, more: tuple[str, ...]) -> None:
+    (home / "statements").mkdir(parents=True)
+    (home / "migrations").mkdir()
+    (home / "statements" / "kit.sql").write_text(SQL)
+    for number, text in enumerate([FIRST, *more], 1):
+        (home / "migrations" / f"{number:04}_step.sql").write_text(text)
 
 
 def opened(path: Path | str | None, root: Path, *more: str, **settings) -> SqliteBackend:

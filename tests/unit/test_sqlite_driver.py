@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import apsw
 import pytest
@@ -193,24 +194,24 @@ def test_readers_and_writers_side_by_side_see_whole_transactions(backend):
     async def move(tx):
         await tx.all("move")
 
-    seen, ends = set(), time.monotonic() + 0.3
+    seen, over = set(), threading.Event()
 
     def read():
-        while time.monotonic() < ends:
+        seen.add(backend.run(work(balance, mode=Mode.SMALL_READ)))
+        while not over.is_set():
             seen.add(backend.run(work(balance, mode=Mode.SMALL_READ)))
 
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    moves = 0
-    while time.monotonic() < ends:
-        backend.run(work(move))
-        moves += 1
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as readers:
+        reading = [readers.submit(read) for _ in range(4)]
+        try:
+            for _ in range(50):
+                backend.run(work(move))
+        finally:
+            over.set()
+        for each in reading:
+            each.result()
 
     assert seen == {200}
-    assert moves > 5
 
 
 def test_a_read_cannot_write(backend):

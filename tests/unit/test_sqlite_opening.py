@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -21,7 +23,7 @@ from holdfast.errors import (
     StoreUnavailable,
     UnsupportedStoreVersion,
 )
-from tests.unit.sqlite_kit import SECOND, Held, folders, names, opened, put, work
+from tests.unit.sqlite_kit import SECOND, Held, names, opened, put, work
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,17 +32,26 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
-def script(text: str, root: Path) -> subprocess.Popen[str]:
-    """Another process with the kit imported and `root` and `path` given."""
+@pytest.fixture
+def script(tmp_path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts another process with the kit imported and `root` and `path` given."""
     head = "from pathlib import Path\nfrom tests.unit.sqlite_kit import *\n"
-    head += f"root = Path({str(root)!r})\npath = root / 'a.db'\n"
+    head += f"root = Path({str(tmp_path)!r})\npath = root / 'a.db'\n"
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    return subprocess.Popen(
-        [sys.executable, "-c", head + text],
-        env=os.environ | {"PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    with ExitStack() as ends:
+
+        def start(text: str) -> subprocess.Popen[str]:
+            process = subprocess.Popen(
+                [sys.executable, "-c", head + text],
+                env=os.environ | {"PYTHONPATH": paths},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            ends.enter_context(process)
+            ends.callback(process.kill)
+            return process
+
+        yield start
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -129,10 +140,10 @@ def test_an_empty_file_and_an_odd_name_are_a_new_store(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("left", ["killed", "in use"])
-def test_a_log_without_its_file_is_not_taken_over(tmp_path, left):
+def test_a_log_without_its_file_is_not_taken_over(script, tmp_path, left):
     path = tmp_path / "a.db"
     text = "b = opened(path, root)\nfor n in range(9): b.run(work(put, str(n)))\n"
-    old = script(text + "print(names(b), flush=True)\nimport time; time.sleep(30)", tmp_path)
+    old = script(text + "print(names(b), flush=True)\nimport time; time.sleep(30)")
     assert old.stdout.readline()
     if left == "killed":
         old.kill()
@@ -144,18 +155,17 @@ def test_a_log_without_its_file_is_not_taken_over(tmp_path, left):
         new = opened(path, tmp_path)
         assert names(new) == []
         new.run(work(put, "new"))
-        said = finish(script("b = opened(path, root); print(names(b)); b.close()", tmp_path))
+        said = finish(script("b = opened(path, root); print(names(b)); b.close()"))
         assert said == "['new']"
         new.close()
     finally:
         old.kill()
-        old.communicate()
+        old.wait()
 
 
-def test_sixteen_threads_and_three_processes_open_at_once(tmp_path):
-    folders(tmp_path)
+def test_sixteen_threads_and_three_processes_open_at_once(script, tmp_path):
     text = "b = opened(path, root); b.run(work(put, 'p')); b.close()"
-    others = [script(text, tmp_path) for _ in range(3)]
+    others = [script(text) for _ in range(3)]
     failed: list[BaseException] = []
 
     def first(number):
@@ -252,9 +262,9 @@ def test_a_file_that_stays_locked_is_contention(tmp_path):
     other.close()
 
 
-def test_what_was_acknowledged_survives_a_kill(tmp_path):
+def test_what_was_acknowledged_survives_a_kill(script, tmp_path):
     text = "b = opened(path, root)\nfor n in range(9): b.run(work(put, str(n)))\n"
-    process = script(text + "print('done', flush=True)\nimport time; time.sleep(30)", tmp_path)
+    process = script(text + "print('done', flush=True)\nimport time; time.sleep(30)")
     assert process.stdout.readline() == "done\n"
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -264,9 +274,9 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path):
     made.close()
 
 
-def test_processes_contend_without_a_busy_error(tmp_path):
+def test_processes_contend_without_a_busy_error(script, tmp_path):
     text = "b = opened(path, root)\nfor n in range(100): b.run(work(put, str(n)))\nb.close()"
-    for process in [script(text, tmp_path) for _ in range(3)]:
+    for process in [script(text) for _ in range(3)]:
         finish(process)
 
     made = opened(tmp_path / "a.db", tmp_path)
@@ -274,7 +284,7 @@ def test_processes_contend_without_a_busy_error(tmp_path):
     made.close()
 
 
-def test_a_forked_child_ends_without_disturbing_the_parent(tmp_path):
+def test_a_forked_child_ends_without_disturbing_the_parent(script, tmp_path):
     """The child runs through its exit in full while the parent is amid a transaction."""
     text = """
 import gc, os, sys, weakref
@@ -309,15 +319,15 @@ if fork_and_exit() == 0:
 b.run(work(put, "after"))
 b.close()
 """
-    finish(script(text, tmp_path))
+    finish(script(text))
 
     made = opened(tmp_path / "a.db", tmp_path)
     assert names(made) == ["before", "amid", "queued", "after"]
     made.close()
 
 
-def test_a_process_may_end_without_closing(tmp_path):
-    finish(script("b = opened(path, root); b.run(work(put, 'a')); h = names(b)", tmp_path))
+def test_a_process_may_end_without_closing(script, tmp_path):
+    finish(script("b = opened(path, root); b.run(work(put, 'a')); h = names(b)"))
 
     made = opened(tmp_path / "a.db", tmp_path)
     assert names(made) == ["a"]

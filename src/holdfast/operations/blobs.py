@@ -30,7 +30,7 @@ def put_blob(
 
 def _put_call(env: Settings, content: bytes, descriptor: BlobDescriptor) -> tuple[str, Call]:
     checked = blobs.check_blob(content, env.max_blob_bytes)
-    stored = blobs.encode_blob(checked, descriptor, env.profile)
+    stored = blobs.encode_blob(checked, blobs.check_descriptor(descriptor), env.profile)
     return stored.ref, call("put_blob", stored_len=len(stored.body), **stored._asdict())
 
 

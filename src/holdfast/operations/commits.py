@@ -15,6 +15,7 @@ import msgspec
 from holdfast.errors import MissingBlob, RuntimeTurnCommitConflict, SessionBusy
 from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult
 from holdfast.model.graph import Append, Node, Splice
+from holdfast.model.sessions import SessionCreate
 from holdfast.operations import forks, records
 from holdfast.operations.address import Address
 from holdfast.operations.light import try_light
@@ -26,7 +27,7 @@ from holdfast.rules import commits, heads, leases, stamps
 from holdfast.rules.commits import Prepared
 from holdfast.rules.graph import Plan
 from holdfast.settings import Settings
-from holdfast.transaction import Call, Row, Steps, Transaction, call, write
+from holdfast.transaction import Call, LostRace, Row, Steps, Transaction, call, write
 
 MAX_REMOVED = 1_000
 
@@ -76,9 +77,7 @@ async def _commit(
     light = await try_light(tx, at, prepared, momentary=momentary)
     if light is not None:
         return light
-    if _starts_elsewhere(prepared):
-        await forks.begin_at(tx, at, prepared.commit)
-    found = await _enter(tx, at, prepared)
+    found = await _enter(tx, at, prepared, create=momentary and at.may_create)
     replay = _replayed_turn(prepared, found)
     if replay is not None:
         return await _honour_release(tx, at, prepared, replay)
@@ -91,6 +90,8 @@ async def _commit(
     commit = prepared.commit
     heads.must_match(commit.session_id, commit.expected_head_revision, found.head)
     done = settled(prepared, found.rows)
+    if commit.create is not None and commit.create.start_at is not None and not found.known:
+        found = await _begin_elsewhere(tx, at, prepared, found, commit.create)
     plan = plan or plan_of(prepared, found.head, found.rows, repeatable=False)
     _judge_refs(prepared, found)
     change = Change(prepared, found.head, plan, found.removed, done, momentary=momentary)
@@ -98,9 +99,14 @@ async def _commit(
     return change.result(_removed_nodes(found, plan))
 
 
-def _starts_elsewhere(prepared: Prepared) -> bool:
-    create = prepared.commit.create
-    return create is not None and create.start_at is not None
+async def _begin_elsewhere(
+    tx: Transaction, at: Address, prepared: Prepared, found: _Found, create: SessionCreate
+) -> _Found:
+    """Give the session the path it begins with, and look again (EXT-11)."""
+    adoption = await forks.begin_at(tx, create, found.head)
+    again = await _enter(tx, at, prepared, *adoption, create=False)
+    # Still the same section, and so still the same instant.
+    return _Found({**again.head, "now_ms": found.head["now_ms"]}, again.rows)
 
 
 # --- trip one ----------------------------------------------------------------------------
@@ -112,21 +118,32 @@ class _Found:
     def __init__(self, head: Mapping[str, Any], rows: Mapping[str, list[Row]]) -> None:
         self.head = head
         self.rows = rows
+        self.known: bool = head["known"]
         self.removed = (rows.get("removed_totals") or [None])[0]
 
 
-async def _enter(tx: Transaction, at: Address, prepared: Prepared) -> _Found:
-    calls = _reads(at, prepared)
-    answers = await tx.trip(*calls)
+async def _enter(
+    tx: Transaction, at: Address, prepared: Prepared, *before: Call, create: bool
+) -> _Found:
+    """Enter the section, and read, behind the calls `before`, all that is judged."""
+    calls = _reads(at, prepared, create=create)
+    answers = (await tx.trip(*before, *calls))[len(before) :]
     rows = {each.name: answer for each, answer in zip(calls, answers, strict=True)}
-    entered = rows["enter_section"]
-    head = at.must_have_met(entered[0] if entered else None)
-    return _Found(head, rows)
+    entered = rows["enter_section"][0] if rows["enter_section"] else None
+    lease = prepared.commit.session_execution_lease
+    if entered is None and not create:
+        at.met(None)
+        raise leases.why_lost(lease, None, 0, session_id=at.session_id) or LostRace()
+    head = at.must_have_met(entered)
+    return _Found({**head, "known": bool(rows["read_known"])}, rows)
 
 
-def _reads(at: Address, prepared: Prepared) -> list[Call]:
+def _reads(at: Address, prepared: Prepared, *, create: bool) -> list[Call]:
     session_id = at.session_id
-    calls = [call("enter_section", session_id=session_id, create=at.may_create)]
+    calls = [
+        call("enter_section", session_id=session_id, create=create),
+        call("read_known", session_id=session_id),
+    ]
     stamp = prepared.commit.turn_commit
     if stamp is not None:
         calls.append(call("read_stamp", session_id=session_id, turn_id=stamp.turn_id))

@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import GraphNodeNotFound, InvalidArgument
-from holdfast.model.commits import RuntimeCommit
 from holdfast.model.sessions import Fork, SessionCreate, StartAt
 from holdfast.operations import reading
 from holdfast.operations.address import Address
-from holdfast.operations.sessions import new_meta
 from holdfast.rules import checks
+from holdfast.rules.metadata import new_meta
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Row, Steps, Transaction, call, write
 
@@ -31,20 +30,19 @@ def fork(
         checks.identifier(leaf, "leaf")
 
     async def steps(tx: Transaction) -> Address | None:
-        source, other, place = await _enter_both(tx, at, target.session_id, leaf)
-        _must_be_new(other)
+        source, known, place = await _enter_both(tx, at, target.session_id, leaf)
+        _must_be_new(known)
         if source is None or not source["head_revision"]:
             return None
         if leaf is not None and place is None:
             raise GraphNodeNotFound(at.session_id, leaf)
         made = Address(target.session_id, bound=True)
-        entered = made.must_have_met(
-            await tx.maybe("enter_section", session_id=target.session_id, create=True)
-        )
-        _must_be_new(entered)
+        met, known = await _enter(tx, target.session_id, create=True)
+        entered = made.must_have_met(met)
+        _must_be_new(known)
         made.settle()
         leaf_id = (leaf or source["leaf_id"]) if place is not None else None
-        calls = _adoption(target, source, entered["key"], place, leaf_id)
+        calls = _adoption(target, source, entered, place, leaf_id)
         await tx.conclude(*calls, call("copy_state", source=source["key"], session=entered["key"]))
         return made
 
@@ -52,6 +50,7 @@ def fork(
 
 
 def _check_target(at: Address, target: SessionCreate) -> None:
+    checks.record(target, SessionCreate, "target")
     checks.identifier(target.session_id, "session_id")
     if target.session_id == at.session_id:
         raise InvalidArgument("session_id", "session_exists")
@@ -60,30 +59,26 @@ def _check_target(at: Address, target: SessionCreate) -> None:
     new_meta(target)
 
 
-def _must_be_new(target: Mapping[str, Any] | None) -> None:
-    if target is not None and target["known"]:
+def _must_be_new(known: bool) -> None:
+    if known:
         raise InvalidArgument("session_id", "session_exists")
 
 
-async def begin_at(tx: Transaction, at: Address, commit: RuntimeCommit) -> None:
-    """Before a commit whose `create` names a starting point: give an unknown session its path."""
-    create = commit.create
-    if create is None or create.start_at is None:
-        return
-    met = await tx.maybe("enter_section", session_id=at.session_id, create=False)
-    if met is not None and met["known"]:
-        return
+async def begin_at(
+    tx: Transaction, create: SessionCreate, entered: Mapping[str, Any]
+) -> list[Call]:
+    """What gives an unknown session, whose section was entered, the path it is to begin with."""
     start = create.start_at
+    assert start is not None
     source_id = start.session_id or await _holder_of(tx, start)
-    source, _, place = await _enter_both(tx, Address(source_id), at.session_id, start.node_id)
-    if source is None or place is None:
-        raise GraphNodeNotFound(start.session_id, start.node_id)
-    entered = at.must_have_met(
-        await tx.maybe("enter_section", session_id=at.session_id, create=at.may_create)
+    # Behind the target's section, whatever their order: where the path begins is judged late.
+    locked, located = await tx.trip(
+        call("enter_section", session_id=source_id, create=False),
+        call("locate_leaf", session_id=source_id, leaf=start.node_id),
     )
-    # Somebody else may have made the session meanwhile.
-    if not entered["known"]:
-        await tx.trip(*_adoption(create, source, entered["key"], place, start.node_id))
+    if not locked or not located:
+        raise GraphNodeNotFound(start.session_id, start.node_id)
+    return _adoption(create, locked[0], entered, located[0], start.node_id)
 
 
 async def _holder_of(tx: Transaction, start: StartAt) -> str:
@@ -94,10 +89,21 @@ async def _holder_of(tx: Transaction, start: StartAt) -> str:
     return session_id
 
 
+async def _enter(
+    tx: Transaction, session_id: str, *, create: bool
+) -> tuple[Mapping[str, Any] | None, bool]:
+    """A section, and whether its session is known."""
+    entered, known = await tx.trip(
+        call("enter_section", session_id=session_id, create=create),
+        call("read_known", session_id=session_id),
+    )
+    return entered[0] if entered else None, bool(known)
+
+
 async def _enter_both(
     tx: Transaction, at: Address, target_id: str, leaf: str | None
-) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """Both sections, in id order, and the position of the leaf in the source."""
+) -> tuple[Mapping[str, Any] | None, bool, Mapping[str, Any] | None]:
+    """Both sections, in id order; whether the target is known; where the source's leaf is."""
     source_id = at.session_id
     calls = [
         call("enter_section", session_id=session_id, create=False)
@@ -108,22 +114,25 @@ async def _enter_both(
         if leaf is None
         else call("locate_leaf", session_id=source_id, leaf=leaf)
     )
-    *entered, place = await tx.trip(*calls, located)
+    *entered, known, place = await tx.trip(
+        *calls, call("read_known", session_id=target_id), located
+    )
     rows = {row["id"]: row for answer in entered for row in answer}
     at.met(rows.get(source_id))
-    return rows.get(source_id), rows.get(target_id), place[0] if place else None
+    return rows.get(source_id), bool(known), place[0] if place else None
 
 
 def _adoption(
     target: SessionCreate,
     source: Mapping[str, Any],
-    key: int,
+    entered: Mapping[str, Any],
     place: Row | None,
     leaf_id: str | None,
 ) -> list[Call]:
     relation = Fork(source["id"], leaf_id, source["head_revision"])
     columns = new_meta(msgspec.structs.replace(target, relation=relation))
-    calls = [call("insert_meta", session=key, **columns)]
+    key, at_ms = entered["key"], entered["now_ms"]
+    calls = [call("insert_meta", session=key, at_ms=at_ms, **columns)]
     if place is None:
         return calls
     where = {"session": key, "branch": place["branch"], "length": place["length"]}

@@ -22,6 +22,7 @@ from holdfast.operations import queue as work
 from holdfast.operations.address import Address
 from holdfast.operations.leases import fence
 from holdfast.rules import checks, inputs
+from holdfast.rules.claims import INPUTS
 from holdfast.settings import Settings
 from holdfast.transaction import (
     Call,
@@ -42,8 +43,8 @@ MAX_SUFFIX = 10_000
 @autocommit
 def enqueue(env: Settings, at: Address, draft: PendingTurnInputDraft) -> Steps[PendingTurnInput]:
     """Submit an input; the same submission again is the record it made, as it stands now."""
-    at.check_same(draft.session_id)
     given = inputs.encode(draft, env)
+    at.check_same(draft.session_id)
 
     async def steps(tx: Transaction) -> PendingTurnInput:
         columns = given._asdict()
@@ -263,14 +264,13 @@ def _claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> TurnIn
 @write
 def abandon(env: Settings, at: Address, claim: TurnInputClaim) -> Steps[int]:
     """Give a claim's inputs back; those it does not own any more stay as they are."""
-    at.check_same(claim.session_id)
-    return work.abandoning("abandon_inputs", [claim], at)
+    return work.abandoning("abandon_inputs", INPUTS, [claim], at)
 
 
 @write
 def abandon_many(env: Settings, claims: Collection[TurnInputClaim]) -> Steps[int]:
     """Give several claims back, of any sessions, in one transaction."""
-    return work.abandoning("abandon_inputs", checks.listed(claims, "claims"), None)
+    return work.abandoning("abandon_inputs", INPUTS, checks.listed(claims, "claims"), None)
 
 
 @write

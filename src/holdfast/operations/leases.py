@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import CorruptRecord, InvalidArgument
+from holdfast.errors import CorruptRecord
 from holdfast.model.leases import (
     Acquired,
     Busy,
@@ -42,6 +42,7 @@ def reclaim_lease(
     ttl_ms: int | None = None,
 ) -> Steps[ClaimOutcome]:
     """Take over from a holder that is provably dead, if it is still the one observed."""
+    leases.check_holder(observed_holder)
     at.check_same(observed_holder.session_id)
     leases.check_owner(owner)
     # The probe reads this host's process table: never inside the transaction (LEA-5).
@@ -154,8 +155,7 @@ def release_lease(env: Settings, at: Address, lease: Lease) -> Steps[bool]:
 
 def fence(at: Address, lease: Lease) -> dict[str, Any]:
     """What a statement compares a lease by, and the session it is about."""
-    if not isinstance(lease, Lease):
-        raise InvalidArgument("lease", "not_a_lease")
+    leases.check_lease(lease)
     at.check_same(lease.session_id)
     return {
         "session_id": at.session_id,

@@ -61,6 +61,14 @@ def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BAT
     """Delete every blob that no head, frame or artifact refers to and that is old enough."""
     checks.duration(grace_ms, "grace_ms")
     window = checks.limit(limit)
+    if not window:
+        return GcReport(
+            root_count=0,
+            retained_blob_count=0,
+            deleted_blob_count=0,
+            freed_bytes=0,
+            missing_root_count=0,
+        )
     for damaged in _look(run, "damaged_root"):
         raise GcAborted(damaged["ref"], f"codec {damaged['codec']}, {damaged['found']} bytes")
     retained = deleted = freed = after = 0
@@ -96,8 +104,10 @@ def vacuum_session(
 ) -> VacuumReport:
     """Remove the session's tombstoned nodes for good, and turn inputs that have ended."""
     window = _vacuuming(terminal_before_ms, limit)
+    if not limit:
+        return VacuumReport(removed_node_count=0)
     _must_be_there(run, at)
-    return _vacuum(run, at.session_id, window)
+    return _vacuum(run, at, window)
 
 
 def vacuum(
@@ -107,7 +117,7 @@ def vacuum(
     window = _vacuuming(terminal_before_ms, limit)
     if not limit:
         return VacuumReport(removed_node_count=0)
-    done = [_vacuum(run, session_id, window) for session_id in _sessions(run)]
+    done = [_vacuum(run, Address(session_id), window) for session_id in _sessions(run)]
     unreachable = sum(_remove(run, key, limit) for key in _removals(run))
     unreachable += _trim(run, limit)
     return VacuumReport(
@@ -123,17 +133,18 @@ def _vacuuming(terminal_before_ms: int | None, limit: int) -> dict[str, int | No
     return {"terminal_before_ms": terminal_before_ms, "limit": checks.limit(limit)}
 
 
-def _vacuum(run: Run, session_id: str, window: dict[str, int | None]) -> VacuumReport:
-    entered = call("enter_section", session_id=session_id, create=False)
-    ended = _until_done(run, "vacuum_inputs", entered, session_id=session_id, **window)
-    nodes = _vacuum_nodes(run, session_id, window["limit"])
+def _vacuum(run: Run, at: Address, window: dict[str, int | None]) -> VacuumReport:
+    entered = call("lock_section", session_id=at.session_id)
+    target = {"session_id": at.session_id, "bound_key": at.key}
+    ended = _until_done(run, "vacuum_inputs", entered, **target, **window)
+    nodes = _vacuum_nodes(run, at, window["limit"])
     return VacuumReport(removed_node_count=nodes, removed_turn_input_count=ended)
 
 
-def _vacuum_nodes(run: Run, session_id: str, limit: int | None) -> int:
+def _vacuum_nodes(run: Run, at: Address, limit: int | None) -> int:
     # A fork being made right now would inherit what this batch removes.
-    entered = call("enter_section", session_id=session_id, create=False)
-    batch = {"session_id": session_id, "limit": limit}
+    entered = call("enter_section", session_id=at.session_id, create=False)
+    batch = {"session_id": at.session_id, "bound_key": at.key, "limit": limit}
     removed = _until_done(run, "vacuum_hidden", entered, gone=0, **batch)
     # Nodes hidden long ago whose last other reader has let go of them since.
     _until_done(run, "vacuum_hidden", entered, gone=1, **batch)
@@ -179,8 +190,10 @@ def prune_session_receipts(
 ) -> int:
     """Forget the source keys of work settled before an instant: they may be used again."""
     window = _forgetting(older_than_ms, limit)
+    if not limit:
+        return 0
     _must_be_there(run, at)
-    return _forget(run, at.session_id, window)
+    return _forget(run, at, window)
 
 
 def prune_settled_source_keys(
@@ -188,7 +201,9 @@ def prune_settled_source_keys(
 ) -> int:
     """As for one session, over all of them."""
     window = _forgetting(older_than_ms, limit)
-    return sum(_forget(run, session_id, window) for session_id in _sessions(run))
+    if not limit:
+        return 0
+    return sum(_forget(run, Address(session_id), window) for session_id in _sessions(run))
 
 
 def _forgetting(older_than_ms: int, limit: int) -> dict[str, int]:
@@ -198,9 +213,10 @@ def _forgetting(older_than_ms: int, limit: int) -> dict[str, int]:
     }
 
 
-def _forget(run: Run, session_id: str, window: dict[str, int]) -> int:
-    entered = call("lock_section", session_id=session_id)
-    return _until_done(run, "prune_receipts", entered, session_id=session_id, **window)
+def _forget(run: Run, at: Address, window: dict[str, int]) -> int:
+    entered = call("lock_section", session_id=at.session_id)
+    target = {"session_id": at.session_id, "bound_key": at.key}
+    return _until_done(run, "prune_receipts", entered, **target, **window)
 
 
 def prune_session_turns(
@@ -212,8 +228,11 @@ def prune_session_turns(
     limit: int = BATCH,
 ) -> int:
     """Drop the session's turn stamps from before an instant; the newest always stay."""
+    window = _pruning(older_than_ms, keep_latest, limit)
+    if not limit:
+        return 0
     _must_be_there(run, at)
-    return _prune(run, at.session_id, _pruning(older_than_ms, keep_latest, limit))
+    return _prune(run, at, window)
 
 
 def prune_turn_commits(
@@ -221,7 +240,9 @@ def prune_turn_commits(
 ) -> int:
     """As for one session, over all of them."""
     window = _pruning(older_than_ms, keep_latest, limit)
-    return sum(_prune(run, session_id, window) for session_id in _sessions(run))
+    if not limit:
+        return 0
+    return sum(_prune(run, Address(session_id), window) for session_id in _sessions(run))
 
 
 def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]:
@@ -232,5 +253,6 @@ def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]
     }
 
 
-def _prune(run: Run, session_id: str, window: dict[str, int]) -> int:
-    return _until_done(run, "prune_turn_commits", session_id=session_id, **window)
+def _prune(run: Run, at: Address, window: dict[str, int]) -> int:
+    target = {"session_id": at.session_id, "bound_key": at.key}
+    return _until_done(run, "prune_turn_commits", **target, **window)

@@ -10,9 +10,9 @@ from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Any_, Keep, Tag
 from holdfast.operations import records
 from holdfast.operations.address import Address
-from holdfast.operations.sessions import new_meta
 from holdfast.rules.commits import Prepared
 from holdfast.rules.light import Shape, shape_of
+from holdfast.rules.metadata import new_meta
 from holdfast.transaction import Row, Transaction
 
 STATEMENT = "light_commit"

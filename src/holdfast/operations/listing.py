@@ -48,6 +48,7 @@ def list_sessions(
     cursor: str | None = None,
 ) -> Steps[ListingPage]:
     """One page of known sessions; filters combine, ties go by session id."""
+    checks.flag(with_config, "with_config")
     if checks.limit(limit) == 0:
         return Done(ListingPage([], cursor))
     order = _order(order)

@@ -18,12 +18,12 @@ from holdfast.model.queue import (
     QueuedWorkBatch,
     QueuedWorkBatchDraft,
     QueuedWorkClaim,
-    QueuedWorkCompletion,
     ReadySession,
 )
 from holdfast.operations.address import Address
 from holdfast.operations.leases import fence
-from holdfast.rules import checks, claims, leases, queue
+from holdfast.rules import checks, leases, queue
+from holdfast.rules.claims import WORK, Family, must_differ, presented
 from holdfast.settings import Settings
 from holdfast.transaction import (
     Call,
@@ -45,11 +45,12 @@ from holdfast.transaction import (
 @autocommit
 def enqueue(env: Settings, at: Address, draft: QueuedWorkBatchDraft) -> Steps[EnqueueOutcome]:
     """Put a batch into its session's queue, or find what its source key stands for already."""
-    at.check_same(draft.session_id)
     batch = queue.encode(draft, "draft", env)
+    at.check_same(draft.session_id)
 
     async def steps(tx: Transaction) -> EnqueueOutcome:
-        row = await tx.maybe("enqueue_work", drafts=_document([batch]), bound_key=at.key)
+        storing = enqueue_call([batch], bound_key=at.key)
+        row = await tx.maybe(storing.name, **storing.params)
         if row is not None:
             at.met(row)
             return queue.created(batch, row)
@@ -73,7 +74,7 @@ def enqueue_many(
     keyed = [batch for batch in batches if batch.source_key is not None]
 
     async def steps(tx: Transaction) -> list[EnqueueOutcome]:
-        calls = [call("enqueue_work", drafts=_document(batches), bound_key=None)]
+        calls = [enqueue_call(batches)]
         if keyed:
             calls.append(call("known_work", drafts=keys_document(keyed)))
         stored, *known = await tx.conclude(*calls)
@@ -91,9 +92,11 @@ def _outcome(
     return queue.known(batch, holders[batch.place]) if row is None else queue.created(batch, row)
 
 
-def enqueue_call(batches: Sequence[queue.Batch]) -> Call:
-    """Enqueues drafts of a session whose section is held."""
-    return call("enqueue_work", drafts=_document(batches), bound_key=None)
+def enqueue_call(
+    batches: Sequence[queue.Batch], *, bound_key: int | None = None, at_ms: int | None = None
+) -> Call:
+    """Enqueues drafts; a commit says as of when, since its section is held already."""
+    return call("enqueue_work", drafts=_document(batches), bound_key=bound_key, at_ms=at_ms)
 
 
 def keys_document(batches: Sequence[queue.Batch]) -> str:
@@ -194,7 +197,7 @@ def claim_exactly(
     """Take exactly these batches, if they are ready and join each other; else none of them."""
     queue.check_boundary(boundary)
     ids = [checks.identifier(each, "batch_ids") for each in checks.listed(batch_ids, "batch_ids")]
-    claims.must_differ(ids, "batch_ids")
+    must_differ(ids, "batch_ids")
     if not ids:
         return Done(None)
     asked = {"class": "turn_work", "boundary": boundary, "batch_ids": ids, "count": len(ids)}
@@ -263,38 +266,29 @@ def claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> QueuedW
 @write
 def abandon(env: Settings, at: Address, claim: QueuedWorkClaim) -> Steps[int]:
     """Give a claim's batches back; those it does not own any more stay as they are."""
-    at.check_same(claim.session_id)
-    return abandoning("abandon_work", [claim], at)
+    return abandoning("abandon_work", WORK, [claim], at)
 
 
 @write
 def abandon_many(env: Settings, claims: Collection[QueuedWorkClaim]) -> Steps[int]:
     """Give several claims back, of any sessions, in one transaction."""
-    return abandoning("abandon_work", checks.listed(claims, "claims"), None)
+    return abandoning("abandon_work", WORK, checks.listed(claims, "claims"), None)
 
 
-def abandoning(
-    name: str, given: Sequence[QueuedWorkClaim | QueuedWorkCompletion | Any], at: Address | None
-) -> Steps[int]:
-    """Frees what claims of either family still own; how many rows."""
-    if not given:
+def abandoning(name: str, family: Family, given: Sequence[Any], at: Address | None) -> Steps[int]:
+    """Frees what claims of a family still own; how many rows."""
+    shown = [presented(family, each, "claim") for each in given]
+    if not shown:
         return Done(0)
-    ids = sorted({checks.identifier(each.session_id, "session_id") for each in given})
-    claims_document = msgspec.json.encode(
-        [
-            {
-                "session_id": each.session_id,
-                "claim_id": checks.identifier(each.claim_id, "claim_id"),
-                "claim_token": checks.text(each.claim_token, "claim_token"),
-            }
-            for each in given
-        ]
-    ).decode()
+    if at is not None:
+        at.check_same(shown[0]["session_id"])
+    ids = sorted({each["session_id"] for each in shown})
+    document = msgspec.json.encode(shown).decode()
 
     async def steps(tx: Transaction) -> int:
         entered, freed = await tx.conclude(
             call("lock_sections", session_ids=ids),
-            call(name, claims=claims_document, bound_key=at and at.key),
+            call(name, claims=document, bound_key=None if at is None else at.key),
         )
         if at is not None:
             at.met(entered[0] if entered else None)

@@ -30,9 +30,14 @@ def load(
     leaf: str | None = None,
     last: int | None = None,
     hydrate: Hydrate = "all",
+    after_us: int | None = None,
 ) -> Steps[Session | None]:
-    """The session as one snapshot, or none if it was never committed."""
+    """The session as one snapshot, or none if it was never committed.
+
+    Of its nodes, only those that say they are later than `after_us`, where that is given.
+    """
     scope = _scope(scope)
+    _check_after(after_us)
     calls = [
         call("read_head", session_id=at.session_id),
         _nodes_call(at, scope, leaf, last),
@@ -53,10 +58,23 @@ def load(
         if located and not located[0]:
             raise GraphNodeNotFound(at.session_id, str(leaf))
         graph, missing, more = _graph(head, nodes, scope, leaf, last)
+        if after_us is not None:
+            graph = Graph(
+                [node for node in graph.nodes if _is_after(node, after_us)], graph.leaf_node_id
+            )
         checkpoint = _checkpoint(at.session_id, head, parts)
         return _session(head, graph, missing, more, checkpoint, usage)
 
     return steps
+
+
+def _check_after(after_us: int | None) -> None:
+    if after_us is not None:
+        checks.instant(after_us, "after_us")
+
+
+def _is_after(node: Node, after_us: int) -> bool:
+    return node.at_us is not None and node.at_us > after_us
 
 
 def _scope(scope: LoadScope | str) -> LoadScope:
@@ -73,7 +91,8 @@ def _nodes_call(at: Address, scope: LoadScope, leaf: str | None, last: int | Non
         return call("read_path_to", session_id=at.session_id, leaf=leaf, last=_to_read(last))
     if leaf is not None or last is not None:
         raise InvalidArgument("scope", "leaf and last belong to the active path")
-    return call("list_nodes", session_id=at.session_id, after_sequence=0, limit=EVERYTHING)
+    everything = {"after_sequence": 0, "after_us": None, "limit": EVERYTHING}
+    return call("list_nodes", session_id=at.session_id, **everything)
 
 
 def _to_read(last: int | None) -> int | None:
@@ -175,10 +194,15 @@ def _ledger_entry(row: Mapping[str, Any]) -> TokenLedgerEntry:
 
 @read
 def list_nodes(
-    env: Settings, at: Address, after_sequence: int = 0, limit: int = 100
+    env: Settings,
+    at: Address,
+    after_sequence: int = 0,
+    limit: int = 100,
+    after_us: int | None = None,
 ) -> Steps[NodePage]:
-    """A page of the live nodes of the whole graph, by sequence."""
+    """A page of the live nodes of the whole graph, by sequence; `after_us` as in `load`."""
     checks.count(after_sequence, "after_sequence")
+    _check_after(after_us)
     if checks.limit(limit) == 0:
         return Done(NodePage([], False))
 
@@ -189,6 +213,7 @@ def list_nodes(
                 "list_nodes",
                 session_id=at.session_id,
                 after_sequence=after_sequence,
+                after_us=after_us,
                 limit=limit + 1,
             ),
         )

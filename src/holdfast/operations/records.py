@@ -17,17 +17,6 @@ _relation = msgspec.json.Decoder(Root | Child | Fork)
 _labels = msgspec.json.Decoder(dict[str, str])
 
 
-def encode_relation(relation: Relation) -> str:
-    """The stored form of a relation."""
-    kind = type(relation).__name__.lower()
-    given = {
-        name: value
-        for name, value in msgspec.structs.asdict(relation).items()
-        if name != "caused_by" or value is not None
-    }
-    return canonical.canonical({"kind": kind} | given, "relation").decode()
-
-
 def decode_relation(stored: str | bytes, session_id: str) -> Relation:
     """A stored relation; it never degrades to root (MET-2)."""
     try:

@@ -9,8 +9,6 @@ from holdfast.errors import InvalidArgument, SessionBusy
 from holdfast.model.commits import Expectation
 from holdfast.model.sessions import (
     DeletionReport,
-    Relation,
-    Root,
     SessionCreate,
     SessionListing,
     SessionMeta,
@@ -18,58 +16,20 @@ from holdfast.model.sessions import (
 from holdfast.model.values import ANY
 from holdfast.operations import records
 from holdfast.operations.address import Address
-from holdfast.rules import checks, heads, leases, scopes
+from holdfast.rules import checks, heads, leases, metadata, scopes
 from holdfast.settings import Settings
 from holdfast.transaction import Steps, Transaction, call, small_read, write
 
 MAX_FAMILY = 10_000
 
 
-def new_meta(create: SessionCreate) -> dict[str, Any]:
-    """The columns of a new session's metadata, checked."""
-    name = create.session_id if create.session_name is None else create.session_name
-    return _described(create) | {
-        "session_name": checks.text(name, "session_name"),
-        "created_at_ms": _optional_instant(create.created_at_ms, "created_at_ms"),
-        "activity_us": None,
-    }
-
-
-def _described(record: SessionCreate | SessionMeta) -> dict[str, Any]:
-    labels = scopes.check_labels(record.labels)
-    cwd = record.cwd
-    return {
-        "session_id": checks.identifier(record.session_id, "session_id"),
-        "model": checks.text(record.model, "model"),
-        "cwd": None if cwd is None else checks.text(cwd, "cwd"),
-        **_related(record.relation),
-        "scope": scopes.encode_scope(record.scope),
-        "label_names": list(labels),
-        "label_values": list(labels.values()),
-    }
-
-
-def _related(relation: Relation) -> dict[str, Any]:
-    parent = relation.parent_session_id
-    if not isinstance(relation, Root):
-        checks.identifier(parent, "relation.parent_session_id")
-    return {
-        "relation": records.encode_relation(relation),
-        "relation_kind": type(relation).__name__.lower(),
-        "parent_session_id": parent,
-    }
-
-
-def _optional_instant(value: int | None, field: str) -> int | None:
-    return None if value is None else checks.instant(value, field)
-
-
 @write
 def create(env: Settings, request: SessionCreate) -> Steps[Address]:
     """Make a session known, or find that it is; what is stored already stays as it is."""
+    checks.record(request, SessionCreate, "request")
     if request.start_at is not None:
         raise InvalidArgument("start_at", "only in a commit's create")
-    columns = new_meta(request)
+    columns = metadata.new_meta(request)
     del columns["activity_us"]
 
     async def steps(tx: Transaction) -> Address:
@@ -111,11 +71,12 @@ def find(env: Settings, session_id: str) -> Steps[Address | None]:
 @write
 def save_meta(env: Settings, at: Address, meta: SessionMeta) -> Steps[None]:
     """Replace the whole record; the store alone says when it was updated."""
+    checks.record(meta, SessionMeta, "meta")
     at.check_same(meta.session_id)
-    columns = _described(meta) | {
-        "session_name": checks.text(meta.session_name, "session_name"),
+    columns = metadata.described(meta) | {
+        "session_name": metadata.name(meta.session_name),
         "created_at_ms": checks.instant(meta.created_at_ms, "created_at_ms"),
-        "activity_us": _optional_instant(meta.activity_us, "activity_us"),
+        "activity_us": metadata.optional_instant(meta.activity_us, "activity_us"),
     }
 
     async def steps(tx: Transaction) -> None:
@@ -184,6 +145,8 @@ def delete(
 ) -> Steps[DeletionReport]:
     """Delete a session, and on request all its children; refused while it is leased."""
     session_id = at.session_id
+    checks.flag(force, "force")
+    checks.flag(with_children, "with_children")
     heads.check_expectation(expect, "expect")
 
     async def steps(tx: Transaction) -> DeletionReport:

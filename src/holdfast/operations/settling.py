@@ -60,17 +60,17 @@ def settled(prepared: Prepared, rows: Mapping[str, list[Row]]) -> Settled:
     return Settled(completed, queue.outbox_outcomes(prepared.outbox, stored, gone))
 
 
-def settling_calls(prepared: Prepared, done: Settled, session: int) -> Iterator[Call]:
+def settling_calls(prepared: Prepared, done: Settled, session: int, at_ms: int) -> Iterator[Call]:
     """The writes of the second trip: completions, then what is left over, then the outbox."""
     for family, seqs in done.completed.items():
         if seqs:
-            yield call(_COMPLETING[family], seqs=seqs)
+            yield call(_COMPLETING[family], seqs=seqs, at_ms=at_ms)
     turn_id = prepared.commit.interrupted_turn_input_turn_id
     if turn_id is not None:
-        yield call("defer_inputs", session=session, turn_id=turn_id)
+        yield call("defer_inputs", session=session, turn_id=turn_id, at_ms=at_ms)
     created = {each.batch_id for each in done.outcomes if each.created}
     fresh = [batch for batch in prepared.outbox if batch.batch_id in created]
     if fresh:
-        yield enqueue_call(fresh)
+        yield enqueue_call(fresh, at_ms=at_ms)
     if prepared.settles:
         yield call("refresh_readiness", session_id=prepared.commit.session_id)

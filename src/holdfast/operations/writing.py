@@ -11,11 +11,11 @@ from holdfast.model.commits import RuntimeCommitResult
 from holdfast.model.graph import Node
 from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Keep
-from holdfast.operations.sessions import new_meta
 from holdfast.operations.settling import Settled, settling_calls
 from holdfast.rules import stamps
 from holdfast.rules.commits import Checkpoint, Frames, Prepared
 from holdfast.rules.graph import Placed, Plan
+from holdfast.rules.metadata import new_meta
 from holdfast.transaction import Call, bulk, call
 
 #: Usage deltas of one commit keep their order within its revision.
@@ -38,6 +38,12 @@ class Change(msgspec.Struct, frozen=True):
         """The session's key."""
         key: int = self.head["key"]
         return key
+
+    @property
+    def at_ms(self) -> int:
+        """The operation's one reading of the clock, which every stamp shows (GEN-7)."""
+        at_ms: int = self.head["now_ms"]
+        return at_ms
 
     @property
     def revision(self) -> int:
@@ -76,7 +82,7 @@ def head_calls(change: Change) -> list[Call]:
         *_state_calls(change),
         *_checkpoint_calls(change),
         *_usage_calls(change),
-        *settling_calls(change.prepared, change.settled, change.session),
+        *settling_calls(change.prepared, change.settled, change.session, change.at_ms),
         *_meta_calls(change),
         *_stamp_calls(change),
         *_head_calls(change),
@@ -144,11 +150,18 @@ def _state_calls(change: Change) -> Iterator[Call]:
 def _checkpoint_calls(change: Change) -> Iterator[Call]:
     checkpoint, frames = change.prepared.checkpoint, change.prepared.frames
     if checkpoint is not None:
-        now_ms = change.head["now_ms"]
         yield bulk(
             "insert_blobs",
             [
-                (blob.ref, blob.kind, blob.codec, blob.raw_len, len(blob.body), now_ms, blob.body)
+                (
+                    blob.ref,
+                    blob.kind,
+                    blob.codec,
+                    blob.raw_len,
+                    len(blob.body),
+                    change.at_ms,
+                    blob.body,
+                )
                 for blob in checkpoint.stored
             ],
         )
@@ -195,13 +208,14 @@ def _usage_calls(change: Change) -> Iterator[Call]:
 def _meta_calls(change: Change) -> Iterator[Call]:
     commit = change.prepared.commit
     if change.head["known"]:
-        yield call("touch_listing", session=change.session, activity_us=commit.activity_us)
+        touched = {"at_ms": change.at_ms, "activity_us": commit.activity_us}
+        yield call("touch_listing", session=change.session, **touched)
         return
     create = commit.create or SessionCreate(
         session_id=commit.session_id, model=change.prepared.model
     )
     columns = new_meta(create) | {"activity_us": commit.activity_us}
-    yield call("insert_meta", session=change.session, **columns)
+    yield call("insert_meta", session=change.session, at_ms=change.at_ms, **columns)
 
 
 def _stamp_calls(change: Change) -> Iterator[Call]:
@@ -214,6 +228,7 @@ def _stamp_calls(change: Change) -> Iterator[Call]:
             hash=change.prepared.hash,
             result=stamps.encode_result(change.result([])),
             head_revision=change.revision,
+            at_ms=change.at_ms,
         )
 
 

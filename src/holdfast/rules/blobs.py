@@ -11,7 +11,7 @@ from holdfast.errors import BlobCorrupt, CorruptRecord, InvalidArgument, Unsuppo
 from holdfast.model.checkpoints import BlobDescriptor, BlobKind, Compression
 from holdfast.model.values import JsonValue
 from holdfast.rules.canonical import canonical, parse, sha256_hex
-from holdfast.rules.checks import MAX_INTEGER, at_most, integer
+from holdfast.rules.checks import MAX_INTEGER, at_most, flag, integer, record
 from holdfast.settings import MAX_BLOB_BYTES, MAX_VALUE_BYTES
 
 RAW: Final = 0
@@ -69,6 +69,15 @@ def check_blob(content: object, max_bytes: int, field: str = "content") -> bytes
         raise InvalidArgument(field, "not_bytes")
     at_most(len(content), max_bytes, field)
     return content
+
+
+def check_descriptor(descriptor: BlobDescriptor) -> BlobDescriptor:
+    """A descriptor of a kind we know."""
+    record(descriptor, BlobDescriptor, "descriptor")
+    record(descriptor.kind, BlobKind, "descriptor.kind")
+    if descriptor.compressible is not None:
+        flag(descriptor.compressible, "descriptor.compressible")
+    return descriptor
 
 
 def encode_blob(content: bytes, descriptor: BlobDescriptor, profile: Compression) -> StoredBlob:

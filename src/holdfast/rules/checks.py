@@ -1,18 +1,22 @@
 """One validator per kind of argument; each returns the value or raises `InvalidArgument`.
 
-The reasons are few and stable: `not_text`, `not_an_integer`, `not_a_list`, `empty`, `nul`,
-`lone_surrogate`, `negative`, `too_large`.
+The reasons are few and stable: `not_text`, `not_an_integer`, `not_a_bool`, `not_a_list`,
+`wrong_type`, `empty`, `nul`, `lone_surrogate`, `negative`, `too_large`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from holdfast.errors import InvalidArgument
 
+T = TypeVar("T")
+
 IDENTIFIER_BYTES: Final = 512
 KEY_BYTES: Final = 1024
+#: Names, models, roles and other text that is neither an identifier nor a value.
+TEXT_BYTES: Final = 4096
 LABEL_CHARACTERS: Final = 64
 MAX_ITEMS: Final = 10_000
 MAX_INTEGER: Final = 2**63 - 1
@@ -85,6 +89,20 @@ def integer(value: object, field: str) -> int:
     if not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
         raise InvalidArgument(field, "too_large")
     return int(value)
+
+
+def flag(value: object, field: str) -> bool:
+    """True or false, and nothing that merely counts as either."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(field, "not_a_bool")
+    return value
+
+
+def record(value: object, kind: type[T], field: str) -> T:
+    """A record of ours, where anything else would fail later and less clearly."""
+    if not isinstance(value, kind):
+        raise InvalidArgument(field, "wrong_type")
+    return value
 
 
 def listed(values: Any, field: str, maximum: int = MAX_ITEMS) -> list[Any]:

@@ -90,6 +90,17 @@ def _completion(family: Family, given: Any, session_id: str, field: str) -> Comp
     return Completion(given.claim_id, given.claim_token, ids)
 
 
+def presented(family: Family, given: Any, field: str) -> dict[str, str]:
+    """A claim as a statement recognises it: by its session, id and token."""
+    if not family.has(given):
+        raise InvalidArgument(field, "not a claim or completion")
+    return {
+        "session_id": checks.identifier(given.session_id, f"{field}.session_id"),
+        "claim_id": checks.identifier(given.claim_id, f"{field}.claim_id"),
+        "claim_token": checks.text(given.claim_token, f"{field}.claim_token", checks.KEY_BYTES),
+    }
+
+
 def must_differ(ids: list[str], field: str) -> None:
     """Refuse a list that names something twice."""
     if len(set(ids)) != len(ids):

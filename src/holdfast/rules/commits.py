@@ -5,17 +5,30 @@ What comes out holds only what the database is given; nothing in it depends on w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import InvalidArgument, RuntimeTurnCommitConflict, SessionBindingMismatch
 from holdfast.model.checkpoints import BlobDescriptor, BlobKind, CheckpointDraft, Component
-from holdfast.model.commits import RuntimeCommit
+from holdfast.model.commits import RuntimeCommit, TurnStamp
 from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.sessions import SessionCreate, StartAt
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
-from holdfast.rules import blobs, checks, claims, heads, messages, parents, queue, usage
+from holdfast.rules import (
+    blobs,
+    checks,
+    claims,
+    heads,
+    leases,
+    messages,
+    metadata,
+    parents,
+    queue,
+    usage,
+)
 from holdfast.rules.blobs import StoredBlob
 from holdfast.rules.canonical import Encoded, canonical, encode_value, sha256_hex
 from holdfast.rules.graph import Draft
@@ -114,19 +127,39 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
 
 
 def _check_envelope(commit: RuntimeCommit, *, momentary: bool) -> None:
-    checks.identifier(commit.session_id, "session_id")
+    checks.identifier(checks.record(commit, RuntimeCommit, "commit").session_id, "session_id")
     heads.check_expectation(commit.expected_head_revision)
-    if isinstance(commit.head_tag, str):
+    if commit.head_tag is not None and not isinstance(commit.head_tag, Keep):
         checks.text(commit.head_tag, "head_tag", heads.TAG_BYTES)
     if commit.activity_us is not None:
         checks.instant(commit.activity_us, "activity_us")
-    if commit.create is not None and commit.create.session_id != commit.session_id:
-        raise SessionBindingMismatch(commit.session_id, commit.create.session_id)
+    _check_lease(commit, momentary=momentary)
+    if commit.create is not None:
+        _check_create(commit.create, commit.session_id)
+
+
+def _check_lease(commit: RuntimeCommit, *, momentary: bool) -> None:
+    lease, release = commit.session_execution_lease, commit.release_session_execution_lease
+    checks.flag(release, "release_session_execution_lease")
     if momentary:
-        _refuse(commit.session_execution_lease is not None, "session_execution_lease")
-        _refuse(commit.release_session_execution_lease, "release_session_execution_lease")
-    elif commit.release_session_execution_lease and commit.session_execution_lease is None:
+        _refuse(lease is not None, "session_execution_lease")
+        _refuse(release, "release_session_execution_lease")
+    elif lease is not None:
+        leases.check_lease(lease, "session_execution_lease")
+    elif release:
         raise InvalidArgument("release_session_execution_lease", "there is no lease to release")
+
+
+def _check_create(create: SessionCreate, session_id: str) -> None:
+    checks.record(create, SessionCreate, "create")
+    if create.session_id != session_id:
+        raise SessionBindingMismatch(session_id, create.session_id)
+    metadata.new_meta(create)
+    if create.start_at is not None:
+        start = checks.record(create.start_at, StartAt, "create.start_at")
+        checks.identifier(start.node_id, "create.start_at.node_id")
+        if start.session_id is not None:
+            checks.identifier(start.session_id, "create.start_at.session_id")
 
 
 def _refuse(given: bool, field: str) -> None:
@@ -158,6 +191,7 @@ def _stamp_hash(commit: RuntimeCommit) -> str | None:
     stamp = commit.turn_commit
     if stamp is None:
         return None
+    checks.record(stamp, TurnStamp, "turn_commit")
     checks.identifier(stamp.turn_id, "turn_commit.turn_id")
     given = stamp.turn_commit_hash
     attempted = turn_commit_hash(commit) if given is None else given
@@ -173,7 +207,7 @@ def _stamp_hash(commit: RuntimeCommit) -> str | None:
 def _drafts(delta: GraphDelta, env: Settings) -> list[Draft]:
     if not isinstance(delta, Unchanged | Append | ReplaceFull | Splice):
         raise InvalidArgument("graph", "not_a_delta")
-    if not isinstance(delta, Splice) and isinstance(delta.leaf, str):
+    if not isinstance(delta, Splice) and not isinstance(delta.leaf, Keep | None):
         checks.identifier(delta.leaf, "graph.leaf")
     if isinstance(delta, Unchanged):
         return []
@@ -182,6 +216,8 @@ def _drafts(delta: GraphDelta, env: Settings) -> list[Draft]:
     if isinstance(delta, Append | Splice) and delta.on_known not in ("conflict", "skip"):
         raise InvalidArgument("graph.on_known", "conflict or skip")
     nodes = checks.listed(delta.nodes, "graph.nodes", MAX_NODES)
+    for index, node in enumerate(nodes):
+        checks.record(node, Node, f"graph.nodes[{index}]")
     above = parents.parents(delta)
     return [
         _draft(node, parent, f"graph.nodes[{index}]", env)
@@ -198,10 +234,9 @@ def _draft(node: Node, parent: Any, field: str, env: Settings) -> Draft:
     caused_by = _optional_json(node.caused_by, f"{field}.caused_by", env)
     frame = _optional_text(node.agent_frame_id, f"{field}.agent_frame_id")
     role = _optional_text(node.role, f"{field}.role")
-    preview = _optional_text(node.preview, f"{field}.preview")
     if node.at_us is not None:
         checks.integer(node.at_us, f"{field}.at_us")
-    preview = None if preview is None else preview[:PREVIEW_CHARACTERS]
+    preview = _preview(node.preview, f"{field}.preview", env)
     user_text = messages.user_text(kind, node.body, role, preview)
     return Draft(
         node=node,
@@ -209,12 +244,19 @@ def _draft(node: Node, parent: Any, field: str, env: Settings) -> Draft:
         identity=(kind, tag, body, caused_by, frame),
         columns=(kind, enc, tag, body, caused_by, frame, role, preview, node.at_us, user_text),
         user_text=user_text,
-        size=len(body),
+        size=len(body) + len(caused_by or ""),
     )
 
 
 def _optional_text(value: str | None, field: str) -> str | None:
-    return None if value is None else checks.text(value, field, checks.KEY_BYTES * 4)
+    return None if value is None else checks.text(value, field, checks.TEXT_BYTES)
+
+
+def _preview(value: str | None, field: str, env: Settings) -> str | None:
+    """The beginning of what is given (EXT-3); no more of it is stored or counted."""
+    if value is None:
+        return None
+    return checks.text(value, field, env.max_value_bytes)[:PREVIEW_CHARACTERS]
 
 
 def _optional_json(value: Any, field: str, env: Settings) -> str | None:
@@ -236,7 +278,9 @@ def _model_named(config: Any) -> str:
     model = config.get("model") if isinstance(config, dict) else None
     if isinstance(model, dict):
         model = model.get("id")
-    return model.replace("\0", "\ufffd") if isinstance(model, str) else ""
+    if not isinstance(model, str):
+        return ""
+    return model.replace("\0", "\ufffd")[: checks.TEXT_BYTES // 4]
 
 
 def _frames(commit: RuntimeCommit, env: Settings) -> Frames | None:
@@ -249,9 +293,8 @@ def _frames(commit: RuntimeCommit, env: Settings) -> Frames | None:
     seen: set[str] = set()
     for index, frame in enumerate(listed):
         seen.add(_frame_id(frame, f"agent_frames[{index}]", seen))
-    if current and current not in seen:
+    if checks.text(current, "current_agent_frame_id") and current not in seen:
         raise InvalidArgument("current_agent_frame_id", "names no listed frame")
-    checks.text(current, "current_agent_frame_id")
     # Each frame is a value of its own, with a limit of its own.
     spelled = [
         canonical(frame, f"agent_frames[{index}]", env.max_value_bytes).decode()
@@ -286,13 +329,18 @@ def _frame_id(frame: Any, field: str, seen: set[str]) -> str:
 def _checkpoint(draft: CheckpointDraft | Keep, env: Settings) -> Checkpoint | None:
     if isinstance(draft, Keep):
         return None
-    checks.at_most(len(draft.components), MAX_COMPONENTS, "checkpoint.components")
+    checks.record(draft, CheckpointDraft, "checkpoint")
+    components = draft.components
+    if not isinstance(components, Mapping):
+        raise InvalidArgument("checkpoint.components", "not_a_mapping")
+    checks.at_most(len(components), MAX_COMPONENTS, "checkpoint.components")
     refs: dict[str, str] = {}
     carried: dict[str, str] = {}
     stored: dict[str, StoredBlob] = {}
-    for role, given in draft.components.items():
+    for role, given in components.items():
         field = f"checkpoint.components.{checks.identifier(role, 'checkpoint.components')}"
         component = Component(body=given) if isinstance(given, bytes) else given
+        checks.record(component, Component, field)
         if component.body is not None:
             content = blobs.check_blob(component.body, env.max_blob_bytes, field)
             blob = _stored(content, blobs.component_kind(role), env)

@@ -53,8 +53,7 @@ class Input(NamedTuple):
 
 def encode(draft: PendingTurnInputDraft, env: Settings) -> Input:
     """A valid draft in its stored form; without an id of its own it gets a new one."""
-    if not isinstance(draft, PendingTurnInputDraft):
-        raise InvalidArgument("draft", "not_a_draft")
+    checks.record(draft, PendingTurnInputDraft, "draft")
     turn = _check_ingress(draft.ingress)
     submitted = canonical(msgspec.to_builtins(draft.ingress)).decode()
     body = canonical(draft.input, "input", env.max_value_bytes).decode()

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.errors import CorruptRecord, InvalidArgument, LeaseLost, LossReason
 from holdfast.model.leases import Lease, LeaseHolder, LeaseOwner, Liveness, LocalProcess, Opaque
-from holdfast.rules.checks import count, identifier, text
+from holdfast.rules.checks import count, identifier, integer, record, text
 
 LeaseRow: TypeAlias = Mapping[str, Any]
 
@@ -41,6 +41,25 @@ def check_owner(owner: LeaseOwner) -> LeaseOwner:
     elif not isinstance(owner.liveness, Opaque):
         raise InvalidArgument("liveness", "unknown_kind")
     return owner
+
+
+def check_lease(lease: Lease, field: str = "lease") -> Lease:
+    """A lease whose parts can be compared with what is stored."""
+    record(lease, Lease, field)
+    text(lease.session_id, f"{field}.session_id")
+    text(lease.token, f"{field}.token")
+    integer(lease.generation, f"{field}.generation")
+    check_owner(lease.owner)
+    return lease
+
+
+def check_holder(holder: LeaseHolder, field: str = "observed_holder") -> LeaseHolder:
+    """A holder whose parts can be compared with what is stored."""
+    record(holder, LeaseHolder, field)
+    text(holder.session_id, f"{field}.session_id")
+    integer(holder.generation, f"{field}.generation")
+    check_owner(holder.owner)
+    return holder
 
 
 def same_incarnation(one: LeaseOwner | LeaseRow, other: LeaseOwner | LeaseRow) -> bool:

@@ -62,8 +62,7 @@ class Batch(NamedTuple):
 
 def encode(draft: QueuedWorkBatchDraft, field: str, env: Settings, place: int = 0) -> Batch:
     """A valid draft in its stored form, under a new batch id (QUE-2)."""
-    if not isinstance(draft, QueuedWorkBatchDraft):
-        raise InvalidArgument(field, "not_a_draft")
+    checks.record(draft, QueuedWorkBatchDraft, field)
     spelled, work_class = _payloads(draft.payloads, f"{field}.payloads", env)
     source_key = draft.source_key
     content = (

@@ -32,11 +32,11 @@ def encode_scope(labels: Sequence[str], field: str = "scope") -> bytes:
 
 def decode_scope(stored: bytes, session_id: str) -> tuple[str, ...]:
     """The labels of a session's stored scope."""
-    *labels, rest = bytes(stored).split(b"\0")
     try:
+        *labels, rest = bytes(stored).split(b"\0")
         if not rest:
             return tuple(label.decode() for label in labels)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, TypeError):
         pass
     raise CorruptRecord("session_scope", session_id, "unparsable")
 

@@ -30,6 +30,17 @@ class ManualClock:
             return self._now_ms
 
 
+class TickingClock:
+    """A clock that goes on by a millisecond whenever it is read."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._instants = itertools.count(now_ms)
+
+    def now_ms(self) -> int:
+        """The present instant, told to nobody else."""
+        return next(self._instants)
+
+
 class CountingIds:
     """Tokens that tell a test in which order they were handed out."""
 

@@ -9,7 +9,7 @@ SELECT t.turn_id, t.hash, t.result, t.committed_at_ms, s.key
 -- name: insert_stamp
 INSERT INTO holdfast.turn_commit (session, turn_id, hash, result, head_revision, committed_at_ms)
 VALUES (%(session)s, %(turn_id)s, %(hash)s, %(result)s, %(head_revision)s,
-        holdfast.now_ms(%(now_ms)s));
+        %(at_ms)s);
 
 -- name: update_head
 UPDATE holdfast.session

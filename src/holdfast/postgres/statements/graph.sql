@@ -94,20 +94,23 @@ SELECT s.key, 0, {node_columns}
   JOIN holdfast.branch b ON b.id = n.branch
  WHERE s.id = %(session_id)s AND {sees} AND {visible};
 
+-- fragment: late_enough
+CASE WHEN %(after_us)s::bigint IS NULL THEN true ELSE n.at_us > %(after_us)s END
+
 -- name: list_nodes
 -- returns: tuples
 (SELECT 0, 0, {node_columns}
   FROM holdfast.session s
   JOIN holdfast.branch b ON b.owner = s.key AND b.detached = 0
   JOIN holdfast.node n ON n.branch = b.id
- WHERE s.id = %(session_id)s AND n.sequence > %(after_sequence)s AND {visible}
+ WHERE s.id = %(session_id)s AND n.sequence > %(after_sequence)s AND {late_enough} AND {visible}
  ORDER BY n.sequence LIMIT %(limit)s)
  UNION ALL
 (SELECT 0, 0, {node_columns}
   FROM holdfast.session s
   JOIN holdfast.inherited i ON i.session = s.key
   JOIN holdfast.node n ON n.branch = i.branch
- WHERE s.id = %(session_id)s AND n.sequence > %(after_sequence)s
+ WHERE s.id = %(session_id)s AND n.sequence > %(after_sequence)s AND {late_enough}
    AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
  ORDER BY n.sequence LIMIT %(limit)s)
  ORDER BY 3 LIMIT %(limit)s;

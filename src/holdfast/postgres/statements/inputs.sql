@@ -187,17 +187,15 @@ SELECT i.seq, i.input_id, i.claim_id, i.claim_token
 
 -- name: complete_inputs
 UPDATE holdfast.turn_input i
-   SET state = 'completed', ended_at_ms = t.now_ms, ready_at_ms = NULL,
+   SET state = 'completed', ended_at_ms = %(at_ms)s, ready_at_ms = NULL,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
-  FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
  WHERE i.seq = ANY (%(seqs)s::bigint[]);
 
 -- name: defer_inputs
 -- What a turn left over is for the next one; it keeps its place.
 UPDATE holdfast.turn_input i
-   SET state = 'deferred_next_turn', turn_id = NULL, min_boundary = NULL, ready_at_ms = t.now_ms,
+   SET state = 'deferred_next_turn', turn_id = NULL, min_boundary = NULL, ready_at_ms = %(at_ms)s,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
-  FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
  WHERE i.session = %(session)s AND i.ended_at_ms IS NULL AND i.turn_id = %(turn_id)s;
 
 -- name: probe_checkpoint
@@ -216,7 +214,8 @@ SELECT f.key,
 -- name: vacuum_inputs
 DELETE FROM holdfast.turn_input i USING (
     SELECT i.seq FROM holdfast.session s JOIN holdfast.turn_input i ON i.session = s.key
-     WHERE s.id = %(session_id)s AND i.ended_at_ms IS NOT NULL
+     WHERE s.id = %(session_id)s AND s.key = coalesce(%(bound_key)s, s.key)
+       AND i.ended_at_ms IS NOT NULL
        AND (%(terminal_before_ms)s::bigint IS NULL OR i.ended_at_ms < %(terminal_before_ms)s)
      LIMIT %(limit)s) t
  WHERE i.seq = t.seq

@@ -6,7 +6,8 @@
 WITH batch AS MATERIALIZED (
     SELECT h.session, h.branch, h.ordinal, {unshared} AS unshared
       FROM holdfast.hidden h
-     WHERE h.session = (SELECT key FROM holdfast.session WHERE id = %(session_id)s)
+     WHERE h.session = (SELECT key FROM holdfast.session
+                         WHERE id = %(session_id)s AND key = coalesce(%(bound_key)s, key))
        AND h.gone = %(gone)s AND (h.gone = 0 OR {unshared})
      ORDER BY h.branch, h.ordinal LIMIT %(limit)s
 ), removed AS (
@@ -120,7 +121,8 @@ RETURNING b.id;
 DELETE FROM holdfast.turn_commit c USING (
     SELECT t.session, t.turn_id
       FROM holdfast.session s JOIN holdfast.turn_commit t ON t.session = s.key
-     WHERE s.id = %(session_id)s AND t.committed_at_ms < %(older_than_ms)s
+     WHERE s.id = %(session_id)s AND s.key = coalesce(%(bound_key)s, s.key)
+       AND t.committed_at_ms < %(older_than_ms)s
        AND t.head_revision < (SELECT min(k.head_revision) FROM (
                SELECT head_revision FROM holdfast.turn_commit
                 WHERE session = s.key ORDER BY head_revision DESC LIMIT %(keep_latest)s) k)

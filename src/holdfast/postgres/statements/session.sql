@@ -11,9 +11,14 @@ WITH old AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING
     RETURNING *
 )
-SELECT s.*, EXISTS (SELECT 1 FROM holdfast.session_meta m WHERE m.session = s.key) AS known,
-       holdfast.now_ms(%(now_ms)s) AS now_ms
+SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms
   FROM (SELECT * FROM old UNION ALL SELECT * FROM made) s;
+
+-- name: read_known
+-- A statement of its own behind enter_section, whose snapshot is older than the lock it waited
+-- for: who made the session known meanwhile would not be seen there.
+SELECT s.id FROM holdfast.session s JOIN holdfast.session_meta m ON m.session = s.key
+ WHERE s.id = %(session_id)s;
 
 -- name: create_session
 -- Insert-if-absent: the first creator's record stays, whoever else asks.
@@ -131,28 +136,25 @@ SELECT s.key, s.id, m.session_name, m.created_at_ms, l.updated_at_ms, m.model, m
  WHERE s.id = %(session_id)s;
 
 -- name: insert_meta
--- The metadata a first commit or a fork brings along.
+-- The metadata a first commit or a fork brings along; `at_ms` is when it entered the section.
 WITH described AS (
     INSERT INTO holdfast.session_meta (session, session_name, created_at_ms, model, cwd,
                                        relation, relation_kind, parent_session_id)
-    SELECT %(session)s, %(session_name)s, coalesce(%(created_at_ms)s, t.now_ms), %(model)s,
-           %(cwd)s, %(relation)s, %(relation_kind)s, %(parent_session_id)s
-      FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
+    VALUES (%(session)s, %(session_name)s, coalesce(%(created_at_ms)s, %(at_ms)s), %(model)s,
+            %(cwd)s, %(relation)s, %(relation_kind)s, %(parent_session_id)s)
 ), listed AS (
     INSERT INTO holdfast.listing (session, id, scope, activity_us, updated_at_ms)
-    SELECT %(session)s, %(session_id)s, %(scope)s, coalesce(%(activity_us)s, t.now_ms * 1000),
-           t.now_ms
-      FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
+    VALUES (%(session)s, %(session_id)s, %(scope)s, coalesce(%(activity_us)s, %(at_ms)s * 1000),
+            %(at_ms)s)
 )
 INSERT INTO holdfast.label (session, name, value)
 SELECT %(session)s, l.name, l.value
   FROM unnest(%(label_names)s::text[], %(label_values)s::text[]) AS l (name, value);
 
 -- name: touch_listing
-UPDATE holdfast.listing l
-   SET updated_at_ms = t.now_ms, activity_us = coalesce(%(activity_us)s, t.now_ms * 1000)
-  FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
- WHERE l.session = %(session)s;
+UPDATE holdfast.listing
+   SET updated_at_ms = %(at_ms)s, activity_us = coalesce(%(activity_us)s, %(at_ms)s * 1000)
+ WHERE session = %(session)s;
 
 -- name: family
 -- The session and, where asked for, every session below it by child relations.
@@ -176,9 +178,7 @@ WITH locked AS MATERIALIZED (
     SELECT * FROM holdfast.session
      WHERE id = ANY (%(session_ids)s::text[]) ORDER BY id FOR UPDATE
 )
-SELECT s.*, EXISTS (SELECT 1 FROM holdfast.session_meta m WHERE m.session = s.key) AS known,
-       holdfast.now_ms(%(now_ms)s) AS now_ms
-  FROM locked s ORDER BY s.id;
+SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms FROM locked s ORDER BY s.id;
 
 -- name: delete_sessions
 -- What a listing, a lookup or the collector could still find goes at once; rows that nothing

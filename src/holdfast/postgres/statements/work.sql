@@ -41,7 +41,7 @@ fence AS MATERIALIZED (
 -- One statement for any number of drafts. The sections are locked before the clock is read and
 -- before a sequence number is drawn, so that numbers rise in commit order. A session made by
 -- somebody else meanwhile is met in the conflict, and a known source key is found by its index;
--- who has it is told by `known_work`.
+-- who has it is told by `known_work`. A commit brings the instant of its section along.
 WITH drafts AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(drafts)s::json) AS d (
         place bigint, session_id text COLLATE "C", batch_id text, class text, delivery text, slot text,
@@ -60,7 +60,8 @@ WITH drafts AS MATERIALIZED (
     SELECT key, id FROM old WHERE key = coalesce(%(bound_key)s, key)
      UNION ALL SELECT key, id FROM made
 ), clock AS MATERIALIZED (
-    SELECT holdfast.now_ms(%(now_ms)s) AS now_ms FROM (SELECT count(*) FROM entered) locked
+    SELECT coalesce(%(at_ms)s::bigint, holdfast.now_ms(%(now_ms)s)) AS now_ms
+      FROM (SELECT count(*) FROM entered) locked
 ), stored AS (
     INSERT INTO holdfast.work AS w (session, batch_id, class, delivery, slot, merge_key,
         source_key, dedupe, available_at_ms, enqueued_at_ms, ready_at_ms, digest, payloads)
@@ -202,9 +203,8 @@ WITH gone AS (
      WHERE w.seq = ANY (%(seqs)s::bigint[]) AND (w.source_key IS NULL OR w.dedupe = 'pending')
 )
 UPDATE holdfast.work w
-   SET settled_at_ms = t.now_ms, payloads = NULL,
+   SET settled_at_ms = %(at_ms)s, payloads = NULL,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
-  FROM (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms) t
  WHERE w.seq = ANY (%(seqs)s::bigint[]) AND w.source_key IS NOT NULL AND w.dedupe <> 'pending';
 
 -- name: refresh_readiness
@@ -246,6 +246,7 @@ SELECT w.ready_at_ms
 -- name: prune_receipts
 DELETE FROM holdfast.work w USING (
     SELECT w.seq FROM holdfast.session s JOIN holdfast.work w ON w.session = s.key
-     WHERE s.id = %(session_id)s AND w.settled_at_ms < %(older_than_ms)s LIMIT %(limit)s) t
+     WHERE s.id = %(session_id)s AND s.key = coalesce(%(bound_key)s, s.key)
+       AND w.settled_at_ms < %(older_than_ms)s LIMIT %(limit)s) t
  WHERE w.seq = t.seq
 RETURNING w.seq;

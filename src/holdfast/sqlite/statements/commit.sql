@@ -7,7 +7,7 @@ SELECT t.turn_id, t.hash, t.result, t.committed_at_ms, s.key
 
 -- name: insert_stamp
 INSERT INTO turn_commit (session, turn_id, hash, result, head_revision, committed_at_ms)
-VALUES (:session, :turn_id, :hash, :result, :head_revision, :now_ms);
+VALUES (:session, :turn_id, :hash, :result, :head_revision, :at_ms);
 
 -- name: update_head
 UPDATE session

@@ -88,16 +88,19 @@ SELECT s.key, 0, {node_columns}
   JOIN branch b ON b.id = n.branch
  WHERE s.id = :session_id AND {sees} AND {visible};
 
+-- fragment: late_enough
+(:after_us IS NULL OR n.at_us > :after_us)
+
 -- name: list_nodes
 -- returns: tuples
 SELECT 0, 0, {node_columns}
   FROM session s JOIN branch b ON b.owner = s.key AND b.detached = 0
   JOIN node n ON n.branch = b.id
- WHERE s.id = :session_id AND n.sequence > :after_sequence AND {visible}
+ WHERE s.id = :session_id AND n.sequence > :after_sequence AND {late_enough} AND {visible}
  UNION ALL
 SELECT 0, 0, {node_columns}
   FROM session s JOIN inherited i ON i.session = s.key JOIN node n ON n.branch = i.branch
- WHERE s.id = :session_id AND n.sequence > :after_sequence
+ WHERE s.id = :session_id AND n.sequence > :after_sequence AND {late_enough}
    AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
  ORDER BY 3 LIMIT :limit;
 

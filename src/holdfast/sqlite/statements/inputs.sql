@@ -162,14 +162,14 @@ SELECT i.seq, i.input_id, i.claim_id, i.claim_token
 
 -- name: complete_inputs
 UPDATE turn_input
-   SET state = 'completed', ended_at_ms = :now_ms, ready_at_ms = NULL,
+   SET state = 'completed', ended_at_ms = :at_ms, ready_at_ms = NULL,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
  WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: defer_inputs
 -- What a turn left over is for the next one; it keeps its place.
 UPDATE turn_input
-   SET state = 'deferred_next_turn', turn_id = NULL, min_boundary = NULL, ready_at_ms = :now_ms,
+   SET state = 'deferred_next_turn', turn_id = NULL, min_boundary = NULL, ready_at_ms = :at_ms,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
  WHERE session = :session AND ended_at_ms IS NULL AND turn_id = :turn_id;
 
@@ -186,7 +186,8 @@ SELECT f.key,
 -- name: vacuum_inputs
 DELETE FROM turn_input WHERE seq IN (
     SELECT i.seq FROM session s CROSS JOIN turn_input i ON i.session = s.key
-     WHERE s.id = :session_id AND i.ended_at_ms IS NOT NULL
+     WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
+       AND i.ended_at_ms IS NOT NULL
        AND i.ended_at_ms < coalesce(:terminal_before_ms, 9223372036854775807)
      LIMIT :limit)
 RETURNING seq;

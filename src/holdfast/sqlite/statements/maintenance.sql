@@ -11,7 +11,9 @@ RETURNING ordinal;
 
 -- fragment: vacuum_batch
 SELECT h.session, h.branch, h.ordinal FROM hidden h
-          WHERE h.session = (SELECT key FROM session WHERE id = :session_id) AND h.gone = :gone
+          WHERE h.session = (SELECT key FROM session
+                              WHERE id = :session_id AND key = coalesce(:bound_key, key))
+            AND h.gone = :gone
             AND (h.gone = 0 OR {unshared})
           ORDER BY h.branch, h.ordinal LIMIT :limit
 
@@ -83,7 +85,8 @@ RETURNING id;
 -- The newest `keep_latest` stamps of the session always stay.
 DELETE FROM turn_commit WHERE (session, turn_id) IN (
     SELECT t.session, t.turn_id FROM session s JOIN turn_commit t ON t.session = s.key
-     WHERE s.id = :session_id AND t.committed_at_ms < :older_than_ms
+     WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
+       AND t.committed_at_ms < :older_than_ms
        AND t.head_revision < (SELECT min(k.head_revision) FROM (
                SELECT head_revision FROM turn_commit
                 WHERE session = s.key ORDER BY head_revision DESC LIMIT :keep_latest) k)

@@ -4,9 +4,10 @@
 -- The write lock taken by BEGIN IMMEDIATE is the section; this makes and reads the row.
 INSERT INTO session (id)
 SELECT :session_id WHERE :create AND NOT EXISTS (SELECT 1 FROM session WHERE id = :session_id);
-SELECT s.*, EXISTS (SELECT 1 FROM session_meta m WHERE m.session = s.key) AS known,
-       :now_ms AS now_ms
-  FROM session s WHERE s.id = :session_id;
+SELECT s.*, :now_ms AS now_ms FROM session s WHERE s.id = :session_id;
+
+-- name: read_known
+SELECT s.id FROM session s JOIN session_meta m ON m.session = s.key WHERE s.id = :session_id;
 
 -- name: create_session
 -- Insert-if-absent: the first creator's record stays, whoever else asks.
@@ -84,20 +85,20 @@ SELECT s.key, s.id, m.session_name, m.created_at_ms, l.updated_at_ms, m.model, m
  WHERE s.id = :session_id;
 
 -- name: insert_meta
--- The metadata a first commit or a fork brings along; labels follow by insert_labels.
+-- The metadata a first commit or a fork brings along; `at_ms` is when it entered the section.
 INSERT INTO session_meta (session, session_name, created_at_ms, model, cwd,
                           relation, relation_kind, parent_session_id)
-VALUES (:session, :session_name, coalesce(:created_at_ms, :now_ms), :model, :cwd,
+VALUES (:session, :session_name, coalesce(:created_at_ms, :at_ms), :model, :cwd,
         :relation, :relation_kind, :parent_session_id);
 INSERT INTO listing (session, id, scope, activity_us, updated_at_ms)
-VALUES (:session, :session_id, :scope, coalesce(:activity_us, :now_ms * 1000), :now_ms);
+VALUES (:session, :session_id, :scope, coalesce(:activity_us, :at_ms * 1000), :at_ms);
 INSERT INTO label (session, name, value)
 SELECT :session, n.value, v.value
   FROM json_each(:label_names) n JOIN json_each(:label_values) v ON v.key = n.key;
 
 -- name: touch_listing
 UPDATE listing
-   SET updated_at_ms = :now_ms, activity_us = coalesce(:activity_us, :now_ms * 1000)
+   SET updated_at_ms = :at_ms, activity_us = coalesce(:activity_us, :at_ms * 1000)
  WHERE session = :session;
 
 -- name: family
@@ -117,8 +118,7 @@ SELECT s.id
  ORDER BY s.id LIMIT :limit;
 
 -- name: enter_sections
-SELECT s.*, EXISTS (SELECT 1 FROM session_meta m WHERE m.session = s.key) AS known,
-       :now_ms AS now_ms
+SELECT s.*, :now_ms AS now_ms
   FROM session s WHERE s.id IN (SELECT value FROM json_each(:session_ids)) ORDER BY s.id;
 
 -- name: delete_sessions

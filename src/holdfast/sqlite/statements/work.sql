@@ -34,8 +34,9 @@ INSERT INTO work (session, batch_id, class, delivery, slot, merge_key, source_ke
                   available_at_ms, enqueued_at_ms, ready_at_ms, digest, payloads)
 SELECT s.key, d.value ->> 'batch_id', d.value ->> 'class', d.value ->> 'delivery',
        d.value ->> 'slot', d.value ->> 'merge_key', d.value ->> 'source_key',
-       d.value ->> 'dedupe', d.value ->> 'available_at_ms', :now_ms,
-       max(d.value ->> 'available_at_ms', :now_ms), d.value ->> 'digest', d.value ->> 'payloads'
+       d.value ->> 'dedupe', d.value ->> 'available_at_ms', coalesce(:at_ms, :now_ms),
+       max(d.value ->> 'available_at_ms', coalesce(:at_ms, :now_ms)), d.value ->> 'digest',
+       d.value ->> 'payloads'
   FROM json_each(:drafts) d CROSS JOIN session s ON s.id = d.value ->> 'session_id'
  WHERE s.key = coalesce(:bound_key, s.key)
  ORDER BY d.key
@@ -157,7 +158,7 @@ SELECT w.seq, w.batch_id, w.claim_id, w.claim_token
 DELETE FROM work
  WHERE seq IN (SELECT value FROM json_each(:seqs)) AND (source_key IS NULL OR dedupe = 'pending');
 UPDATE work
-   SET settled_at_ms = :now_ms, payloads = NULL,
+   SET settled_at_ms = :at_ms, payloads = NULL,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
  WHERE seq IN (SELECT value FROM json_each(:seqs));
 
@@ -206,5 +207,6 @@ SELECT w.ready_at_ms
 -- name: prune_receipts
 DELETE FROM work WHERE seq IN (
     SELECT w.seq FROM session s CROSS JOIN work w ON w.session = s.key
-     WHERE s.id = :session_id AND w.settled_at_ms < :older_than_ms LIMIT :limit)
+     WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
+       AND w.settled_at_ms < :older_than_ms LIMIT :limit)
 RETURNING seq;

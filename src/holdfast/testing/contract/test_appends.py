@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Append, GraphIntegrity, GraphNodeConflict, InvalidArgument
+from holdfast import Append, GraphIntegrity, GraphNodeConflict, InvalidArgument, SessionCreate
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract.samples import chain, full_ids, message, path_ids, put
 
@@ -105,3 +105,18 @@ def test_a_list_under_the_current_leaf_is_one_chain(store: Any) -> None:
         put(store, "s1", graph=Append(forked))
 
     assert refused.value.field == "graph.nodes[1].parent_node_id"
+
+
+@pytest.mark.scenario("EXT-T5")
+@pytest.mark.parametrize("content", [{}, {"config": {"n": 1}}], ids=["bare", "with config"])
+def test_what_a_fork_inherited_is_known_to_it(store: Any, content: dict[str, Any]) -> None:
+    put(store, "source", graph=chain("a", "b"))
+    store.sessions.fork("source", SessionCreate(session_id="s1"))
+
+    with pytest.raises(GraphNodeConflict):
+        put(store, "s1", graph=Append([message("b", "something else")]), **content)
+    again = put(store, "s1", graph=chain("b"), **content)
+    put(store, "s1", graph=chain("b", "c"), **content)
+
+    assert again.replayed is not bool(content)
+    assert path_ids(store) == full_ids(store) == ["a", "b", "c"]

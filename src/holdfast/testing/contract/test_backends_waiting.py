@@ -14,11 +14,14 @@ from holdfast import (
     Acquired,
     Busy,
     HeadRevisionConflict,
+    InvalidArgument,
     LeaseLost,
     LocalProcess,
     SessionBusy,
+    SessionCreate,
     SessionDeleted,
     SessionMeta,
+    StartAt,
     Tag,
     local_process,
 )
@@ -43,6 +46,16 @@ RELEASED = (
     " claimed_at_ms = 0, expires_at_ms = 0"
 )
 MOVED = "UPDATE {session} SET head_revision = head_revision + 1, head_tag = 'moved'"
+#: As a creator does who is neither committing nor changing the session's row.
+DESCRIBED = (
+    "INSERT INTO {session_meta} (session, session_name, created_at_ms, model, relation,"
+    " relation_kind) SELECT key, 'theirs', 1, 'm',"
+    """ '{"kind":"root"}', 'root' FROM {session} WHERE id = 's1'""",
+    "INSERT INTO {listing} (session, id, scope, activity_us, updated_at_ms)"
+    " SELECT s.key, s.id, l.scope, 1, 1 FROM {session} s, {listing} l"
+    " WHERE s.id = 's1' AND l.id = 'source'",
+)
+LOCKED = "UPDATE {session} SET displaced = displaced WHERE id = 's1'"
 DELETED = ("DELETE FROM {session_meta}", "DELETE FROM {listing}", "DELETE FROM {session}")
 
 _WAITING = (
@@ -156,6 +169,55 @@ def test_a_commit_to_a_session_deleted_meanwhile_begins_anew_or_not_at_all(
     put(store, "s1", config={"n": 1})
     begun = after(world, store, *DELETED, act=alone(store, content))
     assert begun.head_revision == 1
+
+
+@pytest.mark.scenario("BAK-T7")
+@pytest.mark.parametrize("content", CONTENTS)
+def test_a_first_commit_leaves_the_metadata_that_was_made_while_it_waited(
+    world: World, store: Any, content: str
+) -> None:
+    put(store, "source")
+    held = lease_on(store, "s1", ALICE)
+
+    outcome = after(world, store, LOCKED, *DESCRIBED, act=under(store, held, content))
+
+    assert outcome.head_revision == 1
+    assert store.sessions.load_meta("s1").session_name == "theirs"
+
+
+@pytest.mark.scenario("BAK-T7")
+def test_a_fork_or_a_start_elsewhere_leaves_a_session_made_known_while_it_waited(
+    world: World, store: Any
+) -> None:
+    put(store, "source", graph=chain("a"))
+    lease_on(store, "s1", ALICE, ttl_ms=0)
+    start = SessionCreate(session_id="s1", start_at=StartAt("a", "source"))
+    target = SessionCreate(session_id="s1")
+
+    begun = after(world, store, LOCKED, *DESCRIBED, act=alone(store, "whole", create=start))
+    store.sessions.delete("s1")
+    lease_on(store, "s1", ALICE, ttl_ms=0)
+    fork = after(
+        world, store, LOCKED, *DESCRIBED, act=lambda: store.sessions.fork("source", target)
+    )
+
+    assert begun.head_revision == 1
+    assert isinstance(fork, InvalidArgument)
+    assert fork.reason == "session_exists"
+    assert store.sessions.load("s1") is None
+
+
+@pytest.mark.scenario("BAK-T7")
+@pytest.mark.parametrize("content", CONTENTS)
+def test_first_commits_of_a_session_that_was_only_leased_apply_one_after_the_other(
+    world: World, content: str
+) -> None:
+    stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
+    lease_on(stores[0], "s1", ALICE, ttl_ms=0)
+
+    done = racing(4, lambda n: alone(stores[n], content, graph=chain(f"n{n}"))())
+
+    assert sorted(one.head_revision for one in done) == [1, 2, 3, 4]
 
 
 @pytest.mark.scenario("BAK-T7")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast import HeadRevisionConflict, LeaseLost
+from holdfast import HeadRevisionConflict, LeaseLost, LeaseOwner
 from holdfast.testing.contract.samples import (
     ALICE,
     BOB,
@@ -83,6 +84,40 @@ class TestFences:
         lease_on(store, "s1")
 
         assert self.refused(store, None).reason == "missing"
+
+    @pytest.mark.scenario("COM-T4")
+    @pytest.mark.parametrize("content", [{}, {"turn_commit": turn("t1")}], ids=["light", "whole"])
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {"token": "0" * 32},
+            {"generation": 2},
+            {"owner": BOB},
+            {"owner": LeaseOwner(ALICE.owner_id, "alice-2")},
+        ],
+        ids=["token", "generation", "owner", "incarnation"],
+    )
+    def test_a_fence_that_differs_in_any_part_is_superseded(
+        self, store: Any, part: dict[str, Any], content: dict[str, Any]
+    ) -> None:
+        forged = msgspec.structs.replace(lease_on(store, "s1"), **part)
+
+        with pytest.raises(LeaseLost) as lost:
+            put_first(store, forged, **content)
+
+        assert lost.value.reason == "superseded"
+        assert store.sessions.load("s1") is None
+
+    @pytest.mark.scenario("COM-T4")
+    def test_a_fence_of_a_session_that_is_gone_is_missing(self, store: Any, world: World) -> None:
+        lease = lease_on(store, "s1")
+        store.sessions.delete("s1", force=True)
+        before = world.dump(store)
+
+        lost = self.refused(store, lease)
+
+        assert (lost.reason, lost.current_generation) == ("missing", None)
+        assert world.dump(store) == before
 
     @pytest.mark.scenario("COM-T4")
     def test_a_fence_whose_time_is_over_is_expired(self, store: Any, world: World) -> None:

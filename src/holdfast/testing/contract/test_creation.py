@@ -6,8 +6,24 @@ from typing import Any
 
 import pytest
 
-from holdfast import Fork, GraphNodeNotFound, HeadRevisionConflict, SessionCreate, StartAt
-from holdfast.testing.contract.samples import chain, checkpoint, create, path_ids, put
+from holdfast import (
+    Fork,
+    GraphNodeNotFound,
+    HeadRevisionConflict,
+    SessionBusy,
+    SessionCreate,
+    StartAt,
+)
+from holdfast.testing.contract.samples import (
+    ALICE,
+    chain,
+    checkpoint,
+    commit,
+    create,
+    lease_on,
+    path_ids,
+    put,
+)
 from holdfast.testing.world import World, racing
 
 CONTENTS: dict[str, dict[str, Any]] = {"light": {}, "whole": {"checkpoint": checkpoint()}}
@@ -103,3 +119,34 @@ def test_a_beginning_that_a_deletion_races_is_whole_or_not_there(world: World, n
         else:
             assert begun.head_revision == 1
             assert path_ids(stores[0], target) == [*ids[:2], "mine"]
+
+
+def test_who_holds_the_lease_and_the_head_are_judged_before_the_beginning(store: Any) -> None:
+    nowhere = made("s1", start_at=StartAt("nowhere"))
+    with pytest.raises(HeadRevisionConflict):
+        put(store, "s1", create=nowhere, expected_head_revision=1)
+
+    held = lease_on(store, "s1", ALICE)
+    with pytest.raises(SessionBusy):
+        put(store, "s1", create=nowhere)
+    with pytest.raises(GraphNodeNotFound):
+        store.sessions.commit(commit("s1", create=nowhere, session_execution_lease=held))
+
+
+def test_a_beginning_elsewhere_takes_four_trips_and_one_more_to_find_it(
+    world: World, store: Any
+) -> None:
+    put(store, "source", graph=chain("a", "b"))
+    counts = world.backend(store).counts
+    for session_id, source, budget in (("s1", "source", 4), ("s2", None, 5)):
+        counts.clear()
+        put(
+            store,
+            session_id,
+            create=made(session_id, start_at=StartAt("b", source)),
+            graph=chain("c"),
+            checkpoint=checkpoint(),
+        )
+        if world.is_server:
+            assert counts["trips"] == budget
+        assert counts["transactions"] == 1

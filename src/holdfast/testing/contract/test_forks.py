@@ -154,6 +154,20 @@ def test_tombstoning_and_vacuum_of_one_are_invisible_in_the_other(store: Any) ->
     assert store.sessions.picker_info("s2").node_count == 3
 
 
+def test_what_one_shows_again_stays_hidden_in_the_other(store: Any) -> None:
+    put(store, "s1", graph=chain("a", "b", "c"))
+    fork(store)
+    for session_id in ("s1", "s2"):
+        store.sessions.tombstone(session_id, ["b"])
+
+    put(store, "s1", graph=Append([message("b", "b")]), config={"n": 1})
+    assert (full_ids(store, "s1"), full_ids(store, "s2")) == (["a", "b", "c"], ["a", "c"])
+
+    store.sessions.tombstone("s1", ["b"])
+    put(store, "s2", graph=Append([message("b", "b")]), config={"n": 1})
+    assert (full_ids(store, "s1"), full_ids(store, "s2")) == (["a", "c"], ["a", "b", "c"])
+
+
 @pytest.mark.scenario("GRA-T16")
 @pytest.mark.parametrize(
     "graph", [ReplaceFull([message("b", "new")]), Splice(0)], ids=["replaced", "spliced"]

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from holdfast import Append, CorruptRecord, GraphNodeNotFound, InvalidArgument, Node, Unchanged
+from holdfast import (
+    Append,
+    CorruptRecord,
+    GraphNodeNotFound,
+    InvalidArgument,
+    Node,
+    SessionCreate,
+    Unchanged,
+)
 from holdfast.testing.contract.samples import (
     chain,
     checkpoint,
@@ -212,3 +220,23 @@ def test_tombstoning_counts_what_it_newly_hides(store: Any) -> None:
     assert store.sessions.tombstone("s1", []) == 0
     assert store.sessions.load("s1").head_revision == 1
     assert store.sessions.picker_info("s1").node_count == 1
+
+
+def test_nodes_are_filtered_by_the_time_they_say(store: Any) -> None:
+    """EXT-3: the caller's time is no order, and a node without one is later than nothing."""
+    times = {"a": 30, "b": None, "c": 10, "d": 20, "e": -5}
+    put(store, "s1", graph=Append([message(name, at_us=at) for name, at in times.items()]))
+    store.sessions.fork("s1", SessionCreate(session_id="s2"))
+
+    for session_id in ("s1", "s2"):
+        assert path_ids(store, session_id, after_us=10) == ["a", "d"]
+        assert path_ids(store, session_id, after_us=-10, last=2) == ["d", "e"]
+        assert path_ids(store, session_id, scope="full_graph", after_us=9) == ["a", "c", "d"]
+        page = store.sessions.list_nodes(session_id, limit=1, after_us=10)
+        assert ([node.node_id for node in page.nodes], page.more) == (["a"], True)
+        rest = store.sessions.list_nodes(session_id, page.nodes[0].sequence, after_us=10)
+        assert ([node.node_id for node in rest.nodes], rest.more) == (["d"], False)
+    nothing = store.sessions.load("s1", after_us=99)
+    assert (nothing.graph.nodes, nothing.graph.leaf_node_id) == ([], "e")
+    assert (nothing.leaf_missing, nothing.more) == (False, False)
+    assert store.sessions.load("s1", after_us=99, last=2).more

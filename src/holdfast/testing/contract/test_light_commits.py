@@ -27,6 +27,7 @@ from holdfast.testing.contract.samples import (
     message,
     path_ids,
     put,
+    turn,
 )
 from holdfast.testing.wire import CountingProxy
 from holdfast.testing.world import World
@@ -162,3 +163,20 @@ def test_a_light_commit_may_release_its_lease(store: Any) -> None:
 
     assert store.sessions.lease("s1") is None
     assert path_ids(store) == ["first", "n"]
+
+
+@pytest.mark.parametrize("content", [{}, {"turn_commit": turn("t1")}], ids=["light", "whole"])
+@pytest.mark.parametrize("how", ["released", "momentary"])
+def test_a_commit_leaves_nothing_of_a_lease_that_it_ends(
+    world: World, store: Any, how: str, content: dict[str, Any]
+) -> None:
+    held = lease_on(store, "s1", ALICE, ttl_ms=30_000 if how == "released" else 0)
+    if how == "released":
+        fields = {"session_execution_lease": held, "release_session_execution_lease": True}
+        store.sessions.commit(commit("s1", **fields, **content))
+    else:
+        put(store, "s1", **content)
+
+    columns = "owner_id, incarnation_id, liveness, token, displaced, claimed_at_ms, expires_at_ms"
+    left = world.sql(store, f"SELECT {columns} FROM {{session}}")  # noqa: S608
+    assert left == [(None, None, None, None, None, 0, 0)]

@@ -163,6 +163,70 @@ def test_a_commit_carries_512_mib(world: World) -> None:
 
 
 @pytest.mark.scenario("GEN-T9")
+def test_what_caused_a_node_counts_towards_its_commit(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The limit itself is met above; to fill half a gigabyte with causes takes minutes.
+    monkeypatch.setattr("holdfast.rules.commits.MAX_COMMIT_BYTES", 100)
+
+    _too_large("commit", lambda: put(store, "s1", graph=_node(_text(50), caused_by=_text(51))))
+    put(store, "s1", graph=_node(_text(50), caused_by=_text(50)))
+
+
+TEXTS: dict[str, Callable[[Any, str], Any]] = {
+    "session_name": lambda store, text: create(store, session_name=text),
+    "model": lambda store, text: create(store, model=text),
+    "cwd": lambda store, text: create(store, cwd=text),
+    "graph.nodes[0].role": lambda store, text: put(store, "s1", graph=_node({}, role=text)),
+    "graph.nodes[0].agent_frame_id": lambda store, text: put(
+        store, "s1", graph=_node({}, agent_frame_id=text)
+    ),
+}
+
+
+@pytest.mark.scenario("GEN-T9")
+@pytest.mark.parametrize("field", TEXTS)
+def test_other_text_has_4_kib(store: Any, field: str) -> None:
+    _too_large(field, lambda: TEXTS[field](store, "é" * 2_048 + "x"))
+    assert store.sessions.open("s1") is None
+
+    TEXTS[field](store, "é" * 2_048)
+
+
+def test_a_model_that_a_config_names_at_any_length_makes_metadata(store: Any) -> None:
+    put(store, "s1", config={"model": "é" * 10_000})
+
+    assert store.sessions.load_meta("s1").model == "é" * 1_024
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_checkpoint_has_64_components(store: Any) -> None:
+    parts = {str(number): b"x" for number in range(65)}
+    _too_large(
+        "checkpoint.components",
+        lambda: put(store, "s1", checkpoint=CheckpointDraft(turn_state={}, components=parts)),
+    )
+    assert store.sessions.open("s1") is None
+
+    del parts["0"]
+    put(store, "s1", checkpoint=CheckpointDraft(turn_state={}, components=parts))
+    assert len(store.sessions.load("s1").checkpoint.components) == 64
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_a_usage_delta_has_labels_of_1_kib_and_counters_up_to_a_quadrillion(store: Any) -> None:
+    def spend(source: str, count: int) -> Any:
+        delta = TokenLedgerEntry(source, "m", TokenUsage(count))
+        return put(store, "s1", usage_deltas=[delta])
+
+    _too_large("usage_deltas[0].source", lambda: spend("x" * 1_025, 1))
+    _too_large("usage_deltas[0].usage.input_tokens", lambda: spend("x", 10**15 + 1))
+    assert store.sessions.open("s1") is None
+
+    spend("x" * 1_024, 10**15)
+
+
+@pytest.mark.scenario("GEN-T9")
 def test_a_delta_has_100_000_nodes(store: Any) -> None:
     ids = [str(number) for number in range(100_001)]
     _too_large("graph.nodes", lambda: put(store, "s1", graph=chain(*ids)))

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Append, InvalidArgument, LoadScope, ReplaceFull, SessionCreate
+from holdfast import (
+    Append,
+    InvalidArgument,
+    LoadScope,
+    ReplaceFull,
+    SessionCreate,
+    VacuumReport,
+)
 from holdfast.testing.contract.samples import (
     chain,
     checkpoint,
@@ -217,3 +224,33 @@ def settle(store: Any, session_id: str, number: int) -> None:
         checkpoint=checkpoint(number, tool_state=taken.encode()),
     )
     store.sessions.tombstone(session_id, [aside])
+
+
+@pytest.mark.parametrize("lever", ["vacuum", "prune"])
+def test_a_views_lever_leaves_a_session_that_took_the_place_of_its_own(
+    world: World, store: Any, monkeypatch: pytest.MonkeyPatch, lever: str
+) -> None:
+    """FAC-9, between the lever's first look and its first batch."""
+    real = world.real(store)
+    put(store, "s1", graph=chain("a"))
+    view = store.session("s1")
+    view.load_meta()
+    far = world.clock.advance(1_000) + 1_000
+    run = real._core.run
+
+    def run_and_replace(work: Any) -> Any:
+        found = run(work)
+        if work.name == "read_lease":
+            monkeypatch.undo()
+            real.sessions.delete("s1")
+            for number in (1, 2):
+                put(real, "s1", graph=chain(f"n{number}"), turn_commit=turn(f"t{number}"))
+            real.sessions.tombstone("s1", ["n1"])
+        return found
+
+    monkeypatch.setattr(real._core, "run", run_and_replace)
+    done = view.vacuum() if lever == "vacuum" else view.prune_turn_commits(far)
+
+    assert done in (0, VacuumReport(removed_node_count=0))
+    assert store.sessions.load_turn_commit("s1", "t1") is not None
+    assert ("n1",) in world.sql(store, "SELECT node_id FROM {node}")

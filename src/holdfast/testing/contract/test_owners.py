@@ -68,6 +68,20 @@ def test_a_dead_holder_is_replaced_before_its_time_but_only_on_request(
     assert late.holder.owner == me
 
 
+@pytest.mark.scenario("LEA-T8")
+def test_an_observation_of_an_earlier_generation_takes_nothing_over(store: Any) -> None:
+    holder = ended()
+    first = lease_on(store, "s1", holder)
+    observed = store.sessions.lease("s1")
+    store.sessions.release_lease(first)
+    lease_on(store, "s1", holder)
+
+    outcome = store.sessions.reclaim_lease(observed, process("me"), 30_000)
+
+    assert isinstance(outcome, Busy)
+    assert (outcome.holder.owner, outcome.holder.generation) == (holder, 2)
+
+
 @pytest.mark.scenario("LEA-T9")
 def test_of_racing_reclaimers_exactly_one_acquires(world: World) -> None:
     stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4

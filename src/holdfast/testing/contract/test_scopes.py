@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import ListingOrder, SessionCreate
+from holdfast import InvalidArgument, ListingOrder, SessionCreate
 from holdfast.testing.contract.samples import create, put
+from holdfast.testing.world import World
 
 
 def listed(store: Any, **filters: Any) -> list[str]:
@@ -78,3 +79,30 @@ def test_ties_go_by_session_id(store: Any) -> None:
             cursor = page.next_cursor
         assert pages == ["a", "b", "c"]
         assert cursor is None
+
+
+def test_labels_are_exchanged_up_to_the_limit_and_refused_as_a_whole_beyond(
+    world: World, store: Any
+) -> None:
+    full = {f"n{number}": "v" for number in range(32)}
+    create(store, labels=full)
+    exchanged = {name: "v" for name in full if name != "n0"} | {"new": "v"}
+
+    assert store.sessions.update_labels("s1", {"new": "v"}, ["n0"]) == exchanged
+    assert store.sessions.load_meta("s1").labels == exchanged
+
+    before = world.dump(store)
+    with pytest.raises(InvalidArgument) as refused:
+        store.sessions.update_labels("s1", {"one": "v", "more": "v"}, ["new"])
+    assert (refused.value.field, refused.value.reason) == ("labels", "too_large")
+    assert world.dump(store) == before
+
+
+def test_what_is_set_wins_over_what_is_removed(world: World, store: Any) -> None:
+    create(store, labels={"kept": "1", "both": "old", "gone": "1"})
+
+    left = store.sessions.update_labels("s1", {"both": "new"}, ["both", "gone", "unknown"])
+
+    assert left == store.sessions.load_meta("s1").labels == {"kept": "1", "both": "new"}
+    assert store.sessions.update_labels("nobody", {"a": "b"}) is None
+    assert world.sql(store, "SELECT count(*) FROM {session}") == [(1,)]

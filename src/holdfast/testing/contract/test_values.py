@@ -155,6 +155,11 @@ def test_a_limit_of_zero_asks_the_database_nothing(world: World, store: Any) -> 
     assert store.sessions.list(limit=0).sessions == []
     assert store.sessions.list_nodes("s1", limit=0).nodes == []
     assert store.artifacts.list("space", limit=0) == []
+    assert store.sessions.vacuum("s1", limit=0).removed_node_count == 0
+    assert store.sessions.prune_turn_commits("s1", 0, limit=0) == 0
+    assert store.maintenance.vacuum(limit=0).removed_node_count == 0
+    assert store.maintenance.prune_turn_commits(0, limit=0) == 0
+    assert store.maintenance.collect_garbage(limit=0).deleted_blob_count == 0
     assert not +world.backend(store).counts
 
 
