@@ -1,7 +1,13 @@
 """Durable state and coordination for programs built around language models."""
 
+from holdfast.attachments.backend import ByteBackend, Staged
+from holdfast.attachments.database import DatabaseBytes
+from holdfast.attachments.local import DirectoryBytes
+from holdfast.attachments.memory import MemoryBytes
 from holdfast.errors import (
     AmbiguousNode,
+    AttachmentManifestWriteFailed,
+    AttachmentNotFound,
     BlobCorrupt,
     Contention,
     CorruptRecord,
@@ -28,6 +34,7 @@ from holdfast.errors import (
     UnsupportedRecordVersion,
     UnsupportedStoreVersion,
 )
+from holdfast.model.attachments import AttachmentIntent, AttachmentRef, ByteEntry, ReclaimReport
 from holdfast.model.checkpoints import (
     Artifact,
     BlobDescriptor,
@@ -116,10 +123,16 @@ __all__ = [
     "Artifact",
     "AsyncGuard",
     "AsyncStore",
+    "AttachmentIntent",
+    "AttachmentManifestWriteFailed",
+    "AttachmentNotFound",
+    "AttachmentRef",
     "BlobCorrupt",
     "BlobDescriptor",
     "BlobKind",
     "Busy",
+    "ByteBackend",
+    "ByteEntry",
     "CheckpointDraft",
     "Child",
     "ClaimOutcome",
@@ -128,7 +141,9 @@ __all__ = [
     "Compression",
     "Contention",
     "CorruptRecord",
+    "DatabaseBytes",
     "DeletionReport",
+    "DirectoryBytes",
     "Durability",
     "DurableStoreRequired",
     "Expectation",
@@ -158,6 +173,7 @@ __all__ = [
     "Liveness",
     "LoadScope",
     "LocalProcess",
+    "MemoryBytes",
     "MissingBlob",
     "Node",
     "NodePage",
@@ -166,6 +182,7 @@ __all__ = [
     "Path",
     "Payload",
     "ReadOnlyStore",
+    "ReclaimReport",
     "Refused",
     "Relation",
     "ReplaceFull",
@@ -183,6 +200,7 @@ __all__ = [
     "SessionView",
     "Settings",
     "Splice",
+    "Staged",
     "StartAt",
     "Store",
     "StoreClosed",

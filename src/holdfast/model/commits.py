@@ -39,6 +39,7 @@ class RuntimeCommit(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: CheckpointDraft | Keep = KEEP
     usage_deltas: tuple[TokenLedgerEntry, ...] | list[TokenLedgerEntry] = ()
     turn_commit: TurnStamp | None = None
+    committed_attachment_ids: tuple[str, ...] | list[str] = ()
     head_tag: str | None | Keep = KEEP
     activity_us: int | None = None
 

@@ -74,6 +74,7 @@ def head_calls(change: Change) -> list[Call]:
         *_checkpoint_calls(change),
         *_usage_calls(change),
         *_meta_calls(change),
+        *_attachment_calls(change),
         *_stamp_calls(change),
         *_head_calls(change),
     ]
@@ -198,6 +199,19 @@ def _meta_calls(change: Change) -> Iterator[Call]:
     )
     columns = new_meta(create) | {"activity_us": commit.activity_us}
     yield call("insert_meta", session=change.session, **columns)
+
+
+def _attachment_calls(change: Change) -> Iterator[Call]:
+    """ATT-12: what the commit names, and what its turn put without naming it."""
+    commit, ids = change.prepared.commit, change.prepared.attachment_ids
+    if ids or commit.turn_commit is not None:
+        yield call(
+            "stamp_attachments",
+            session_id=commit.session_id,
+            bound_key=change.session,
+            attachment_ids=ids,
+            turn_id=commit.turn_commit and commit.turn_commit.turn_id,
+        )
 
 
 def _stamp_calls(change: Change) -> Iterator[Call]:

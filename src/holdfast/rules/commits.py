@@ -15,7 +15,7 @@ from holdfast.model.commits import RuntimeCommit
 from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
-from holdfast.rules import blobs, checks, heads, messages, parents, usage
+from holdfast.rules import attachments, blobs, checks, heads, messages, parents, usage
 from holdfast.rules.blobs import StoredBlob
 from holdfast.rules.canonical import Encoded, canonical, encode_value, sha256_hex
 from holdfast.rules.graph import Draft
@@ -61,12 +61,14 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Checkpoint | None
     usage: list[tuple[str, TokenLedgerEntry]]
     hash: str | None
+    attachment_ids: list[str]
 
     @property
     def carries_only_nodes(self) -> bool:
         """Whether nothing would be lost if the nodes turn out to be known already (EXT-5)."""
         parts = (self.config, self.frames, self.checkpoint, self.commit.turn_commit)
-        return not any(part is not None for part in parts) and not self.usage
+        carried = self.usage or self.attachment_ids
+        return not any(part is not None for part in parts) and not carried
 
 
 def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepared:
@@ -87,6 +89,9 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
         checkpoint=checkpoint,
         usage=_merged(usage.check_deltas(commit.usage_deltas)),
         hash=_stamp_hash(commit),
+        attachment_ids=attachments.attachment_ids(
+            commit.committed_attachment_ids, "committed_attachment_ids"
+        ),
     )
     checks.at_most(_size(prepared), MAX_COMMIT_BYTES, "commit")
     return prepared

@@ -32,7 +32,7 @@ def shape_of(prepared: Prepared) -> Shape | None:
     """The shape of a light commit; none where the commit is more than that."""
     commit = prepared.commit
     heavy = (prepared.frames, prepared.checkpoint, commit.turn_commit)
-    if any(part is not None for part in heavy) or prepared.usage:
+    if any(part is not None for part in heavy) or prepared.usage or prepared.attachment_ids:
         return None
     if commit.create is not None and commit.create.start_at is not None:
         return None

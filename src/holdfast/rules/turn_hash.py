@@ -46,7 +46,7 @@ def turn_commit_hash(
         "usage_deltas": [_usage(entry) for entry in commit.usage_deltas],
         "completed_batches": sorted(set(completed_batches)),
         "completed_inputs": sorted(set(completed_inputs)),
-        "attachments": sorted(set(attachments)),
+        "attachments": sorted({*commit.committed_attachment_ids, *attachments}),
         "outbox": list(outbox),
     }
     meaning |= _content("config", _KEPT if commit.config is KEEP else commit.config)
