@@ -71,13 +71,14 @@ SELECT DISTINCT a.attachment_id
  ORDER BY a.attachment_id LIMIT %(limit)s;
 
 -- fragment: dead_owner
+-- A process is looked up by itself: as NOT EXISTS the planner might read all of them first.
 (a.owner_kind IS NULL
      OR a.owner_kind = 'turn'
         AND EXISTS (SELECT 1 FROM holdfast.turn_commit t
                      WHERE t.session = a.session AND t.head_revision > a.intent_revision
                        AND t.turn_id <> a.owner_id)
      OR a.owner_kind = 'process'
-        AND NOT EXISTS (SELECT 1 FROM holdfast.process p WHERE p.id = a.owner_id))
+        AND (SELECT p.id FROM holdfast.process p WHERE p.id = a.owner_id) IS NULL)
 
 -- name: live_attachments
 -- Which of these ids some row keeps that may not be forgotten.

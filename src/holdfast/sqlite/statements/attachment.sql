@@ -12,27 +12,20 @@ ON CONFLICT (session, attachment_id) DO UPDATE SET
     owner_kind = excluded.owner_kind, owner_id = excluded.owner_id;
 
 -- name: stamp_attachments
--- The first stamp wins, and an id without a row stays without one. The union keeps each half on
--- its own index.
+-- The first stamp wins, and an id without a row stays without one. Named ids are found by the key,
+-- what the turn owns by its index; the plus keeps the planner from taking that for both.
 UPDATE attachment SET committed_at_ms = :now_ms
- WHERE (session, attachment_id) IN (
-        SELECT a.session, a.attachment_id
-          FROM session s CROSS JOIN json_each(:attachment_ids) j
-          JOIN attachment a ON a.session = s.key AND a.attachment_id = j.value
-         WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
-         UNION
-        SELECT a.session, a.attachment_id
-          FROM session s
-          JOIN attachment a ON a.session = s.key AND a.owner_kind = 'turn'
-                           AND a.owner_id = :turn_id AND a.committed_at_ms IS NULL
-         WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key))
+ WHERE session = {attaching} AND attachment_id IN (SELECT value FROM json_each(:attachment_ids))
+   AND +committed_at_ms IS NULL;
+UPDATE attachment SET committed_at_ms = :now_ms
+ WHERE session = {attaching} AND owner_kind = 'turn' AND owner_id = :turn_id
    AND committed_at_ms IS NULL;
 
+-- fragment: attaching
+(SELECT key FROM session WHERE id = :session_id AND key = coalesce(:bound_key, key))
+
 -- name: forget_attachment
-DELETE FROM attachment
- WHERE session = (SELECT key FROM session
-                   WHERE id = :session_id AND key = coalesce(:bound_key, key))
-   AND attachment_id = :attachment_id;
+DELETE FROM attachment WHERE session = {attaching} AND attachment_id = :attachment_id;
 
 -- name: copy_attachments
 -- What a fork takes along is committed at once; what was there of the target stays older.
