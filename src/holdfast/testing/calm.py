@@ -48,7 +48,7 @@ class Calm:
     def __exit__(self, *error: Any) -> Any:
         return self._loop.run(self._target.__aexit__(*error))
 
-    def _drawn(self, pieces: AsyncGenerator[Any, None]) -> Iterator[Any]:
+    def _drawn(self, pieces: AsyncGenerator[Any, Any]) -> Iterator[Any]:
         end = object()
         try:
             while (piece := self._loop.run(_next(pieces, end))) is not end:
@@ -74,9 +74,9 @@ class Calm:
         return value
 
 
-async def _next(pieces: AsyncGenerator[Any, None], end: object) -> Any:
+async def _next(pieces: AsyncGenerator[Any, Any], end: object) -> Any:
     return await anext(pieces, end)
 
 
-async def _closed(pieces: AsyncGenerator[Any, None]) -> None:
+async def _closed(pieces: AsyncGenerator[Any, Any]) -> None:
     await pieces.aclose()

@@ -11,13 +11,12 @@ from holdfast import (
     SessionCreate,
     SessionMeta,
 )
-from holdfast.testing.contract.samples import ALICE, BOB, chain, commit
+from holdfast.testing.contract.samples import ALICE, AN_ID, BOB, chain, commit
 
 #: An operation on a store, about the session of this id where it is about one.
 Operation = Callable[[Any, str], Any]
 
 _CONTENT = b"some bytes"
-AN_ID = "0" * 64
 
 
 def a_lease(session_id: str) -> Lease:
