@@ -9,7 +9,7 @@ import holdfast
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract" / "methods.md").read_text()
 SHOWN = re.compile(r"^\| [^|]+ \| `(\w+)\.(\w+)` \|(?:[^|]+\| (?:`(\w+)`)? ?\|)?", re.MULTILINE)
-AREAS = ("sessions", "blobs", "artifacts", "maintenance")
+AREAS = ("sessions", "blobs", "artifacts", "maintenance", "attachments")
 
 
 def shown(area):

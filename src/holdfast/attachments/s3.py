@@ -44,8 +44,7 @@ class S3Bytes(ByteBackend):
     def __init__(self, bucket: str, prefix: str = "", **options: Any) -> None:
         checks.text(bucket, "bucket", allow_empty=False)
         self._prefix = checks.text(prefix, "prefix").strip("/")
-        with _told("open"):
-            self._store = _connect(bucket, options)
+        self._store = _connect(bucket, options)
 
     def stage(self) -> Staged:
         """An upload in parts, under a key of its own."""
@@ -169,10 +168,14 @@ class _Upload(Staged):
 
 def _connect(bucket: str, options: dict[str, Any]) -> S3Store:
     try:
+        from obstore.exceptions import BaseError
         from obstore.store import S3Store
     except ImportError:
         raise InvalidArgument("bucket", "S3 needs obstore: pip install 'holdfast[s3]'") from None
-    return S3Store(bucket, **options)
+    try:
+        return S3Store(bucket, **options)
+    except (BaseError, TypeError, ValueError) as error:
+        raise InvalidArgument("options", str(error)) from error
 
 
 def _entry(id: str, seen: ObjectMeta) -> ByteEntry:
