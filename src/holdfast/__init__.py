@@ -1,7 +1,13 @@
 """Durable state and coordination for programs built around language models."""
 
+from holdfast.attachments.backend import ByteBackend, Staged
+from holdfast.attachments.database import DatabaseBytes
+from holdfast.attachments.local import DirectoryBytes
+from holdfast.attachments.memory import MemoryBytes
 from holdfast.errors import (
     AmbiguousNode,
+    AttachmentManifestWriteFailed,
+    AttachmentNotFound,
     BlobCorrupt,
     Contention,
     CorruptRecord,
@@ -34,6 +40,7 @@ from holdfast.errors import (
     UnsupportedRecordVersion,
     UnsupportedStoreVersion,
 )
+from holdfast.model.attachments import AttachmentIntent, AttachmentRef, ByteEntry, ReclaimReport
 from holdfast.model.checkpoints import (
     Artifact,
     BlobDescriptor,
@@ -149,10 +156,16 @@ __all__ = [
     "Artifact",
     "AsyncGuard",
     "AsyncStore",
+    "AttachmentIntent",
+    "AttachmentManifestWriteFailed",
+    "AttachmentNotFound",
+    "AttachmentRef",
     "BlobCorrupt",
     "BlobDescriptor",
     "BlobKind",
     "Busy",
+    "ByteBackend",
+    "ByteEntry",
     "CheckpointDraft",
     "CheckpointWork",
     "Child",
@@ -162,7 +175,9 @@ __all__ = [
     "Compression",
     "Contention",
     "CorruptRecord",
+    "DatabaseBytes",
     "DeletionReport",
+    "DirectoryBytes",
     "Durability",
     "DurableStoreRequired",
     "EnqueueOutcome",
@@ -197,6 +212,7 @@ __all__ = [
     "Liveness",
     "LoadScope",
     "LocalProcess",
+    "MemoryBytes",
     "MergeKey",
     "MissingBlob",
     "NextTurn",
@@ -218,6 +234,7 @@ __all__ = [
     "QueuedWorkItem",
     "ReadOnlyStore",
     "ReadySession",
+    "ReclaimReport",
     "Refused",
     "Relation",
     "ReplaceFull",
@@ -236,6 +253,7 @@ __all__ = [
     "Settings",
     "SourceKey",
     "Splice",
+    "Staged",
     "StartAt",
     "Store",
     "StoreClosed",

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar, cast
 
+from holdfast.attachments.backend import ByteBackend, Host
+from holdfast.attachments.database import DatabaseBytes
 from holdfast.collector import AutoCollector
 from holdfast.engine import Backend, Work
 from holdfast.errors import Contention, Fault, ReadOnlyStore, StoreClosed
@@ -49,6 +51,11 @@ class Core:
         self._closed = False
         # Opening and levers take long: neither may hold up a caller's loop.
         self._helpers = ThreadPoolExecutor(4, thread_name_prefix="holdfast-helper")
+        chosen: ByteBackend = settings.attachments or DatabaseBytes()
+        #: Where the bytes of attachments are.
+        self.bytes = chosen.attach(Host(self.run, settings, backend.tier))
+        # A slow byte backend holds up neither levers nor opening.
+        self._byte_threads = ThreadPoolExecutor(8, thread_name_prefix="holdfast-bytes")
 
     # --- life ------------------------------------------------------------------------
 
@@ -74,6 +81,7 @@ class Core:
             if self._opened:
                 self.backend.close()
             self._helpers.shutdown(wait=False)
+            self._byte_threads.shutdown(wait=False)
 
     def _check_alive(self) -> None:
         if self._born != _forks:
@@ -111,10 +119,7 @@ class Core:
 
     async def wait(self, work: Work[T]) -> T:
         """Finish an operation for an asyncio caller, of whichever loop."""
-        self._check_alive()
-        if not self._opened:
-            await self.aside(self.open)
-        self.admit(work.name, work.mode)
+        await self.admitted(work.name, work.mode)
         if self.backend.runs_inline(work.mode):
             return self.backend.run(work)
         probe = _probe(work)
@@ -129,6 +134,13 @@ class Core:
                     await self._look(look)
             raise
 
+    async def admitted(self, operation: str, mode: Mode) -> None:
+        """As `admit`, without ever blocking a loop."""
+        self._check_alive()
+        if not self._opened:
+            await self.aside(self.open)
+        self.admit(operation, mode)
+
     async def _look(self, look: Work[T]) -> T:
         if self.backend.runs_inline(look.mode):
             return self.backend.run(look)
@@ -138,6 +150,11 @@ class Core:
         """Run something long on a thread of the store."""
         self._check_alive()
         return await settled(self._helpers.submit(task), self.settings.wait_ms)
+
+    def start_beside(self, task: Callable[[], T]) -> Future[T]:
+        """Start something that waits for a byte backend, on a thread for nothing else."""
+        self._check_alive()
+        return self._byte_threads.submit(task)
 
 
 def _probe(work: Work[Any]) -> Work[Done | None] | None:

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from holdfast.model.values import Durability
 from holdfast.settings import Settings
-from holdfast.transaction import Done, Mode, Transaction
+from holdfast.transaction import Done, Mode, Steps, Transaction, mode_of
 
 T = TypeVar("T")
 
@@ -44,6 +44,14 @@ class Work(Generic[T]):
         self.reconsider = reconsider
         #: A look before writing, for an answer that needs no write; none if it does.
         self.probe = probe
+
+
+def prepared(operation: Callable[..., Steps[T]], *args: Any, **kwargs: Any) -> Work[T] | Done:
+    """Check an operation's arguments; the work that is left, or its answer already."""
+    steps = operation(*args, **kwargs)
+    if isinstance(steps, Done):
+        return steps
+    return Work(operation.__name__, mode_of(operation), steps)
 
 
 class Backend(Protocol):

@@ -366,6 +366,28 @@ class GcAborted(Fault):
         super().__init__(ref, reason)
 
 
+class AttachmentNotFound(Refused):
+    """This session refers to no such attachment, or its bytes are gone. Put it again."""
+
+    fields = ("attachment_id",)
+    attachment_id: str
+
+    def __init__(self, attachment_id: str) -> None:
+        super().__init__(attachment_id)
+
+
+class AttachmentManifestWriteFailed(Fault):
+    """The reference could not be written down, so no bytes can be read. Put it again."""
+
+    retryable = True
+    fields = ("attachment_id", "cause")
+    attachment_id: str
+    cause: str
+
+    def __init__(self, attachment_id: str, cause: str) -> None:
+        super().__init__(attachment_id, cause)
+
+
 class DurableStoreRequired(Refused):
     """Durability was required and this facet does not survive the process."""
 

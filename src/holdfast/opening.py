@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from holdfast.attachments.backend import ByteBackend
 from holdfast.core import Core
 from holdfast.engine import Backend
 from holdfast.errors import DurableStoreRequired, InvalidArgument
@@ -50,6 +51,7 @@ def open(
     idle_in_transaction_ms: int = 5_000,
     clock: Clock | None = None,
     ids: Ids = RandomIds(),
+    attachments: ByteBackend | None = None,
 ) -> Store:
     """A store: `sqlite:///path`, `sqlite://` (in memory), `postgresql://...`, or a pool of yours.
 
@@ -68,7 +70,10 @@ def open(
     backend = _backend(url, pool, settings)
     if require_durable and backend.tier is Durability.INLINE:
         raise DurableStoreRequired("store")
-    return Store(Core(backend, backend.settings))
+    core = Core(backend, backend.settings)
+    if require_durable and core.bytes.persistence is Durability.INLINE:
+        raise DurableStoreRequired("attachments")
+    return Store(core)
 
 
 def _settings(given: dict[str, Any]) -> Settings:
@@ -89,6 +94,8 @@ def _settings(given: dict[str, Any]) -> Settings:
         checks.count(given["gc_every_commits"], "gc_every_commits")
     if not isinstance(given["lease_timings"], LeaseTimings):
         raise InvalidArgument("lease_timings", "not_lease_timings")
+    if not isinstance(given["attachments"], ByteBackend | None):
+        raise InvalidArgument("attachments", "not_a_byte_backend")
     return Settings(**given | {"compression": _compression(given["compression"])})
 
 

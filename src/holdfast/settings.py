@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -72,6 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: None means: the wall clock on SQLite, the database's clock on PostgreSQL.
     clock: Clock | None = None
     ids: Ids = RandomIds()
+    #: The `ByteBackend` of attachments; none means the database itself.
+    attachments: Any = None
 
     @property
     def profile(self) -> Compression:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Generic, overload
 
+from holdfast.attachment_area import Attachments, SessionAttachments, sweeping_lever
+from holdfast.attachments import sweeping
 from holdfast.core import Core
 from holdfast.face import (
     A,
@@ -29,6 +31,7 @@ from holdfast.face import (
 from holdfast.model.leases import LeaseOwner, LeaseTimings
 from holdfast.model.values import Durability
 from holdfast.operations import (
+    attachments,
     blobs,
     commits,
     forks,
@@ -259,6 +262,11 @@ class SessionView(SessionVerbs[C, Bound]):
         """Whether acknowledged writes survive this process."""
         return self._core.backend.tier
 
+    @property
+    def attachments(self) -> SessionAttachments[C]:
+        """The session's files."""
+        return SessionAttachments(self._core, aio=self._aio, at=self._address)
+
     @overload
     def guard(
         self: SessionView[Blocking],
@@ -312,6 +320,8 @@ class Maintenance(Area[C]):
     vacuum = lever(levers.vacuum)
     prune_turn_commits = lever(levers.prune_turn_commits)
     prune_settled_source_keys = lever(levers.prune_settled_source_keys)
+    forget_aged_intents = lever(attachments.forget_aged_intents)
+    reclaim_attachments = sweeping_lever(sweeping.reclaim_attachments)
 
 
 class _Face(Generic[C]):
@@ -325,6 +335,7 @@ class _Face(Generic[C]):
         self.inputs: Inputs[C] = Inputs(core, aio=aio)
         self.blobs: Blobs[C] = Blobs(core, aio=aio)
         self.artifacts: Artifacts[C] = Artifacts(core, aio=aio)
+        self.attachments: Attachments[C] = Attachments(core, aio=aio)
         self.maintenance: Maintenance[C] = Maintenance(core, aio=aio)
 
     def session(self, session_id: str) -> SessionView[C]:

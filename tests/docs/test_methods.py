@@ -9,9 +9,9 @@ import holdfast
 
 PAGE = (Path(__file__).parents[2] / "docs" / "contract" / "methods.md").read_text()
 SHOWN = re.compile(r"^\| [^|]+ \| `(\w+)\.(\w+)` \|(?:[^|]+\| (?:`([\w.]+)`)? ?\|)?", re.MULTILINE)
-AREAS = ("sessions", "queue", "inputs", "blobs", "artifacts", "maintenance")
+AREAS = ("sessions", "queue", "inputs", "blobs", "artifacts", "maintenance", "attachments")
 #: What a bound view has of these areas is a part of its own.
-PARTS = ("queue", "inputs")
+PARTS = ("queue", "inputs", "attachments")
 
 
 def shown(area):

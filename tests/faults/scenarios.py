@@ -116,6 +116,16 @@ def _blobs(store: Any) -> None:
     store.artifacts.put("space", "kept", b"3")
 
 
+def _intents(store: Any) -> None:
+    """Intents of nobody and of a turn, in a session that was committed to."""
+    _history(store)
+    for number, id in enumerate(IDS):
+        owner = {"owner_kind": "turn", "owner_id": "t1"} if number == 2 else {}
+        store.attachments.record_intent("s1", id, **owner)
+
+
+IDS = [character * 64 for character in "abcdef"]
+
 META = SessionMeta(
     session_id="s1", session_name="new", created_at_ms=1, labels={"new": "label"}, scope=("b",)
 )
@@ -180,6 +190,23 @@ WRITES = {
     "delete_family": Scenario(
         _family, lambda s, _: s.sessions.delete("s1", force=True, with_children=True)
     ),
+    "record_intent": Scenario(_nothing, lambda s, _: s.attachments.record_intent("s1", IDS[0])),
+    "refresh_intent": Scenario(
+        _intents,
+        lambda s, _: s.attachments.record_intent(
+            "s1", IDS[0], owner_kind="process", owner_id="p", intent_at_ms=7
+        ),
+    ),
+    "commit_refs": Scenario(_intents, lambda s, _: s.attachments.commit_refs("s1", IDS)),
+    "forget_attachment": Scenario(_intents, lambda s, _: s.attachments.delete("s1", IDS[0])),
+    "stamping_commit": Scenario(
+        _intents,
+        lambda s, _: put(s, "s1", turn_commit=turn("t1"), committed_attachment_ids=IDS[:2]),
+    ),
+    "fork_with_attachments": Scenario(
+        _intents,
+        lambda s, _: s.sessions.fork("s1", SessionCreate(session_id="f"), attachment_ids=IDS),
+    ),
     "put_blob": Scenario(_nothing, lambda s, _: s.blobs.put(b"content")),
     "put_artifact": Scenario(_blobs, lambda s, _: s.artifacts.put("space", "kept", b"new")),
     "delete_artifact": Scenario(_blobs, lambda s, _: s.artifacts.delete("space", "kept")),
@@ -192,6 +219,9 @@ LEVERS = {
     "collect_garbage": Scenario(_blobs, lambda s, _: s.maintenance.collect_garbage(limit=2)),
     "prune_turns": Scenario(
         _turns, lambda s, _: s.sessions.prune_turn_commits("s1", 2**62, limit=2)
+    ),
+    "forget_intents": Scenario(
+        _intents, lambda s, _: s.maintenance.forget_aged_intents(2**60, limit=2)
     ),
     "prune_all_turns": Scenario(
         _turns, lambda s, _: s.maintenance.prune_turn_commits(2**62, limit=2)

@@ -21,6 +21,9 @@ Dump = dict[str, list[tuple[Any, ...]]]
 Hook = Callable[[str, str], None]
 
 
+SEQUENCES = ("session_key_seq", "branch_id_seq", "blob_key_seq", "attachment_staging_key_seq")
+
+
 class InjectedFault(Exception):
     """The operation goes no further."""
 
@@ -66,7 +69,7 @@ class Stage:
         for name in self.tables:
             self.run(f"DELETE FROM {{{name}}}")
         if self.world.is_server:
-            for sequence in ("session_key_seq", "branch_id_seq", "blob_key_seq"):
+            for sequence in SEQUENCES:
                 self.run(f"ALTER SEQUENCE {{{sequence}}} RESTART")
         else:
             self.run("DELETE FROM sqlite_sequence")

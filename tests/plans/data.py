@@ -77,7 +77,38 @@ def tables() -> Iterator[Table]:
     yield Table(
         "artifact", "namespace, name, ref", [("raw", f"a{n}", f"r{n}") for n in range(SESSIONS)]
     )
+    yield Table(
+        "attachment",
+        "session, attachment_id, intent_at_ms, intent_revision, committed_at_ms, owner_kind,"
+        " owner_id",
+        [
+            (s, f"{s % 7_000 + n:064x}", s, n, None if s % 5 == 0 else s, *_owner(s))
+            for s in sessions
+            for n in range(2)
+        ],
+    )
+    yield Table("process", "id", [(f"p{n}",) for n in range(SESSIONS)])
+    yield Table(
+        "attachment_bytes",
+        "id, chunks, byte_len, modified_at_ms",
+        [(f"{n:064x}", n, 40, n) for n in range(1, SESSIONS)],
+    )
+    yield Table(
+        "attachment_chunk",
+        "chunks, number, body",
+        [(n, 0, TEXT.encode()) for n in range(1, SESSIONS)],
+    )
+    yield Table(
+        "attachment_staging",
+        "key, open, byte_len, touched_at_ms",
+        [(SESSIONS + n, n % 2, 40, n) for n in range(SESSIONS)],
+    )
     yield Table("removal", "session", [(SESSIONS + n,) for n in range(1, SESSIONS)])
+
+
+def _owner(session: int) -> tuple[str | None, str | None]:
+    owners = ((None, None), ("turn", "t0"), ("process", f"p{session}"))
+    return owners[session % len(owners)]
 
 
 def nodes() -> Iterator[tuple[Any, ...]]:
@@ -102,6 +133,11 @@ SAMPLES: dict[str, Any] = {
     "all_roles": True,
     "anchor": None,
     "at_us": [None],
+    "attachment_id": f"{7:064x}",
+    "attachment_ids": [f"{7:064x}", f"{8:064x}"],
+    "after_at_ms": 10,
+    "after_session": "s10",
+    "before_ms": 300,
     "body": [b"{}"],
     "bound_key": None,
     "branch": 7,
@@ -123,6 +159,7 @@ SAMPLES: dict[str, Any] = {
     "dead_owner_id": None,
     "detach": False,
     "drop_branch": False,
+    "cutoff_ms": 300,
     "enc": [0],
     "expect_revision": None,
     "expect_tag": None,
@@ -136,7 +173,9 @@ SAMPLES: dict[str, Any] = {
     "hash": "h",
     "head_revision": 8,
     "head_tag": None,
+    "id": f"{7:064x}",
     "incarnation_id": "i",
+    "intent_at_ms": None,
     "keep": None,
     "keep_latest": 1,
     "kind": ["message"],
@@ -162,8 +201,10 @@ SAMPLES: dict[str, Any] = {
     "node_tag": [None],
     "now_ms": 5_000,
     "at_ms": 5_000,
+    "number": 0,
     "older_than_ms": 2,
     "owner_id": "o",
+    "owner_kind": "turn",
     "parent_session_id": None,
     "preview": [None],
     "raw_len": 4,
@@ -187,6 +228,7 @@ SAMPLES: dict[str, Any] = {
     "set_tag": False,
     "source": 7,
     "start": 1,
+    "staging": SESSIONS + 4,
     "stored_len": 4,
     "tag": None,
     "token": "t",
@@ -204,6 +246,10 @@ SAMPLES: dict[str, Any] = {
 #: What single statements are given instead.
 SPECIAL: dict[str, dict[str, Any]] = {
     "blob_window": {"after": 100},
+    "list_bytes": {"after": f"{100:064x}"},
+    "list_intents": {"after": f"{100:064x}", "older_than_ms": 5_000},
+    "list_refs": {"after": f"{100:064x}"},
+    "write_chunk": {"number": 1, "body": b"{}"},
     "collect_blobs": {"after": 100},
     "detached_branches": {"after": 100},
     "insert_meta": {"scope": b"s", "relation_kind": "root"},
@@ -241,6 +287,13 @@ INDEXES = {
     "read_checkpoint": {"session", "blob_ref", "blob"},
     "read_usage": {"session", "usage"},
     "present_blobs": {"blob"},
+    "record_intent": {"session"},
+    "stamp_attachments": {"session", "attachment"},
+    "holds_attachment": {"session", "attachment"},
+    "live_attachments": {"attachment_by_id"},
+    "list_intents": {"attachment_by_intent"},
+    "list_refs": {"attachment_by_id"},
+    "read_chunk": {"attachment_bytes", "attachment_chunk"},
     "collect_blobs": {"blob", "blob_ref_by_ref", "artifact_by_ref"},
     "list_by_all_newest": {"listing_by_activity"},
     "list_by_scope_newest": {"listing_by_scope"},

@@ -30,6 +30,9 @@ KEYS = {
     "blob_ref": {"blob_ref_pkey"},
     "turn_commit": {"turn_commit_pkey"},
     "usage": {"usage_pkey"},
+    "attachment": {"attachment_pkey", "attachment_by_owner", "attachment_by_id"},
+    "attachment_bytes": {"attachment_bytes_pkey"},
+    "attachment_chunk": {"attachment_chunk_pkey"},
 }
 
 #: Ways through the light commit, whose statements stand in a function.

@@ -19,8 +19,8 @@ from tests.plans import data
 
 STATEMENTS = statements.load("holdfast.sqlite.statements")
 
-#: What is walked in its own order, and only as far as its first row.
-FIRST = {"next_removal": {"removal"}}
+#: What is walked in its own order, and only as far as its first row, or as its oldest ones.
+FIRST = {"next_removal": {"removal"}, "dead_intents": {"attachment_by_intent"}}
 
 
 class Program(NamedTuple):

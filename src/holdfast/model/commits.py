@@ -59,6 +59,7 @@ class RuntimeCommit(msgspec.Struct, frozen=True, kw_only=True):
     enqueued_queue_batches: tuple[QueuedWorkBatchDraft, ...] | list[QueuedWorkBatchDraft] = ()
     #: The turn that ends with this commit, however it does: what it left over waits for the next.
     interrupted_turn_input_turn_id: str | None = None
+    committed_attachment_ids: tuple[str, ...] | list[str] = ()
     head_tag: str | None | Keep = KEEP
     activity_us: int | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from holdfast.errors import GraphNodeNotFound, InvalidArgument
 from holdfast.model.sessions import Fork, SessionCreate, StartAt
 from holdfast.operations import reading
 from holdfast.operations.address import Address
-from holdfast.rules import checks
+from holdfast.rules import attachments, checks
 from holdfast.rules.metadata import new_meta
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Row, Steps, Transaction, call, write
@@ -19,7 +19,11 @@ from holdfast.transaction import Call, Row, Steps, Transaction, call, write
 
 @write
 def fork(
-    env: Settings, at: Address, target: SessionCreate, leaf: str | None = None
+    env: Settings,
+    at: Address,
+    target: SessionCreate,
+    leaf: str | None = None,
+    attachment_ids: Collection[str] = (),
 ) -> Steps[Address | None]:
     """A new session with this one's path, config, frames and checkpoint; none if never committed.
 
@@ -28,6 +32,7 @@ def fork(
     _check_target(at, target)
     if leaf is not None:
         checks.identifier(leaf, "leaf")
+    taken = attachments.attachment_ids(attachment_ids, "attachment_ids")
 
     async def steps(tx: Transaction) -> Address | None:
         source, known, place = await _enter_both(tx, at, target.session_id, leaf)
@@ -43,7 +48,10 @@ def fork(
         made.settle()
         leaf_id = (leaf or source["leaf_id"]) if place is not None else None
         calls = _adoption(target, source, entered, place, leaf_id)
-        await tx.conclude(*calls, call("copy_state", source=source["key"], session=entered["key"]))
+        both = {"source": source["key"], "session": entered["key"]}
+        if taken:
+            calls.append(call("copy_attachments", attachment_ids=taken, **both))
+        await tx.conclude(*calls, call("copy_state", **both))
         return made
 
     return steps

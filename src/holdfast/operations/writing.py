@@ -84,6 +84,7 @@ def head_calls(change: Change) -> list[Call]:
         *_usage_calls(change),
         *settling_calls(change.prepared, change.settled, change.session, change.at_ms),
         *_meta_calls(change),
+        *_attachment_calls(change),
         *_stamp_calls(change),
         *_head_calls(change),
     ]
@@ -216,6 +217,19 @@ def _meta_calls(change: Change) -> Iterator[Call]:
     )
     columns = new_meta(create) | {"activity_us": commit.activity_us}
     yield call("insert_meta", session=change.session, at_ms=change.at_ms, **columns)
+
+
+def _attachment_calls(change: Change) -> Iterator[Call]:
+    """ATT-12: what the commit names, and what its turn put without naming it."""
+    commit, ids = change.prepared.commit, change.prepared.attachment_ids
+    if ids or commit.turn_commit is not None:
+        yield call(
+            "stamp_attachments",
+            session_id=commit.session_id,
+            bound_key=change.session,
+            attachment_ids=ids,
+            turn_id=commit.turn_commit and commit.turn_commit.turn_id,
+        )
 
 
 def _stamp_calls(change: Change) -> Iterator[Call]:

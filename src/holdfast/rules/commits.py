@@ -18,6 +18,7 @@ from holdfast.model.sessions import SessionCreate, StartAt
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
 from holdfast.rules import (
+    attachments,
     blobs,
     checks,
     claims,
@@ -78,6 +79,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     completed: dict[claims.Family, list[claims.Completion]]
     outbox: list[queue.Batch]
     hash: str | None
+    attachment_ids: list[str]
 
     @property
     def carries_only_nodes(self) -> bool:
@@ -89,7 +91,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it changes nothing but the head, its config and the graph (EXT-7)."""
         parts = (self.frames, self.checkpoint, self.commit.turn_commit)
         return not any(part is not None for part in parts) and not (
-            self.usage or self.settles or self.outbox
+            self.usage or self.settles or self.outbox or self.attachment_ids
         )
 
     @property
@@ -121,6 +123,9 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
         completed=completed,
         outbox=outbox,
         hash=_stamp_hash(commit),
+        attachment_ids=attachments.attachment_ids(
+            commit.committed_attachment_ids, "committed_attachment_ids"
+        ),
     )
     checks.at_most(_size(prepared), MAX_COMMIT_BYTES, "commit")
     return prepared

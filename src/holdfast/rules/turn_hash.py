@@ -40,7 +40,7 @@ def turn_commit_hash(commit: RuntimeCommit) -> str:
         "usage_deltas": [_usage(entry) for entry in commit.usage_deltas],
         "completed_batches": _ids("batch_ids", commit.completed_queue_claims),
         "completed_inputs": _ids("input_ids", commit.completed_turn_input_claims),
-        "attachments": [],
+        "attachments": sorted(set(commit.committed_attachment_ids)),
         "outbox": [queue.wire(draft) for draft in commit.enqueued_queue_batches],
     }
     if commit.interrupted_turn_input_turn_id is not None:

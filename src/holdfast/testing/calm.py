@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from typing import Any
 
 from holdfast.store import AsyncStore, SessionView
@@ -48,7 +48,17 @@ class Calm:
     def __exit__(self, *error: Any) -> Any:
         return self._loop.run(self._target.__aexit__(*error))
 
+    def _drawn(self, pieces: AsyncGenerator[Any, Any]) -> Iterator[Any]:
+        end = object()
+        try:
+            while (piece := self._loop.run(_next(pieces, end))) is not end:
+                yield piece
+        finally:
+            self._loop.run(_closed(pieces))
+
     def _calmed(self, value: Any) -> Any:
+        if inspect.isasyncgen(value):
+            return self._drawn(value)
         if inspect.iscoroutine(value):
             return self._calmed(self._loop.run(value))
         if inspect.isroutine(value):
@@ -57,7 +67,16 @@ class Calm:
         if isinstance(value, _WRAPPED) or module in (
             "holdfast.store",
             "holdfast.face",
+            "holdfast.attachment_area",
             "holdfast.runtime.guard",
         ):
             return Calm(value, self._loop)
         return value
+
+
+async def _next(pieces: AsyncGenerator[Any, Any], end: object) -> Any:
+    return await anext(pieces, end)
+
+
+async def _closed(pieces: AsyncGenerator[Any, Any]) -> None:
+    await pieces.aclose()

@@ -72,6 +72,13 @@ WITH hidden_batch AS (
     SELECT seq FROM holdfast.turn_input WHERE session = %(session)s LIMIT %(limit)s
 ), unheard AS (
     DELETE FROM holdfast.turn_input i USING input_batch t WHERE i.seq = t.seq RETURNING i.session
+), attachment_batch AS (
+    SELECT session, attachment_id FROM holdfast.attachment
+     WHERE session = %(session)s LIMIT %(limit)s
+), unattached AS (
+    DELETE FROM holdfast.attachment a USING attachment_batch t
+     WHERE a.session = t.session AND a.attachment_id = t.attachment_id
+    RETURNING a.session
 ), branch_batch AS (
     SELECT id FROM holdfast.branch
      WHERE owner = %(session)s AND detached = 0 LIMIT %(limit)s
@@ -82,7 +89,8 @@ WITH hidden_batch AS (
 SELECT session FROM shown UNION ALL SELECT session FROM unstamped
  UNION ALL SELECT session FROM unused UNION ALL SELECT session FROM disinherited
  UNION ALL SELECT session FROM emptied UNION ALL SELECT session FROM forgotten
- UNION ALL SELECT session FROM unheard UNION ALL SELECT session FROM detached;
+ UNION ALL SELECT session FROM unheard UNION ALL SELECT session FROM detached
+ UNION ALL SELECT session FROM unattached;
 
 -- name: finish_removal
 DELETE FROM holdfast.removal WHERE session = %(session)s;
@@ -117,7 +125,8 @@ DELETE FROM holdfast.branch b
 RETURNING b.id;
 
 -- name: prune_turn_commits
--- The newest `keep_latest` stamps of the session always stay.
+-- The newest `keep_latest` stamps of the session always stay, and those that prove the death of
+-- an uncommitted intent's owner.
 DELETE FROM holdfast.turn_commit c USING (
     SELECT t.session, t.turn_id
       FROM holdfast.session s JOIN holdfast.turn_commit t ON t.session = s.key
@@ -126,6 +135,10 @@ DELETE FROM holdfast.turn_commit c USING (
        AND t.head_revision < (SELECT min(k.head_revision) FROM (
                SELECT head_revision FROM holdfast.turn_commit
                 WHERE session = s.key ORDER BY head_revision DESC LIMIT %(keep_latest)s) k)
+       AND NOT EXISTS (SELECT 1 FROM holdfast.attachment a
+                        WHERE a.session = t.session AND a.committed_at_ms IS NULL
+                          AND a.owner_kind = 'turn' AND a.owner_id <> t.turn_id
+                          AND a.intent_revision < t.head_revision)
      LIMIT %(limit)s) t
  WHERE c.session = t.session AND c.turn_id = t.turn_id
 RETURNING c.turn_id;

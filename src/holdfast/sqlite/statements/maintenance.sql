@@ -51,6 +51,9 @@ RETURNING session;
 DELETE FROM turn_input WHERE seq IN (
     SELECT seq FROM turn_input WHERE session = :session LIMIT :limit)
 RETURNING session;
+DELETE FROM attachment WHERE (session, attachment_id) IN (
+    SELECT session, attachment_id FROM attachment WHERE session = :session LIMIT :limit)
+RETURNING session;
 UPDATE branch SET detached = 1 WHERE id IN (
     SELECT id FROM branch WHERE owner = :session AND detached = 0 LIMIT :limit)
 RETURNING owner;
@@ -82,7 +85,8 @@ DELETE FROM branch
 RETURNING id;
 
 -- name: prune_turn_commits
--- The newest `keep_latest` stamps of the session always stay.
+-- The newest `keep_latest` stamps of the session always stay, and those that prove the death of
+-- an uncommitted intent's owner.
 DELETE FROM turn_commit WHERE (session, turn_id) IN (
     SELECT t.session, t.turn_id FROM session s JOIN turn_commit t ON t.session = s.key
      WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
@@ -90,5 +94,9 @@ DELETE FROM turn_commit WHERE (session, turn_id) IN (
        AND t.head_revision < (SELECT min(k.head_revision) FROM (
                SELECT head_revision FROM turn_commit
                 WHERE session = s.key ORDER BY head_revision DESC LIMIT :keep_latest) k)
+       AND NOT EXISTS (SELECT 1 FROM attachment a
+                        WHERE a.session = t.session AND a.committed_at_ms IS NULL
+                          AND a.owner_kind = 'turn' AND a.owner_id <> t.turn_id
+                          AND a.intent_revision < t.head_revision)
      LIMIT :limit)
 RETURNING turn_id;

@@ -11,7 +11,7 @@ from holdfast import (
     SessionCreate,
     SessionMeta,
 )
-from holdfast.testing.contract.samples import ALICE, BOB, chain, commit
+from holdfast.testing.contract.samples import ALICE, AN_ID, BOB, chain, commit
 
 #: An operation on a store, about the session of this id where it is about one.
 Operation = Callable[[Any, str], Any]
@@ -84,6 +84,22 @@ ABOUT_NO_SESSION: dict[str, Operation] = {
     "maintenance.collect_garbage": lambda store, _: store.maintenance.collect_garbage(),
     "maintenance.vacuum": lambda store, _: store.maintenance.vacuum(),
     "maintenance.prune_turn_commits": lambda store, _: store.maintenance.prune_turn_commits(0),
+    "maintenance.forget_aged_intents": lambda store, _: store.maintenance.forget_aged_intents(0),
+    "maintenance.reclaim_attachments": lambda store, _: store.maintenance.reclaim_attachments(0),
+    "attachments.list_uncommitted": lambda store, _: store.attachments.list_uncommitted(0),
+    "attachments.list_refs": lambda store, _: store.attachments.list_refs(),
+    "attachments.is_live": lambda store, _: store.attachments.is_live(AN_ID, 0),
+    "attachments.live_refs": lambda store, _: store.attachments.live_refs([AN_ID], 0),
+}
+#: What is on `store.attachments` and, without the id, on a view's.
+ATTACHMENTS: dict[str, Operation] = {
+    "put": lambda at, id: at.put(id, _CONTENT),
+    "get": lambda at, id: at.get(id, AN_ID),
+    "stream": lambda at, id: list(at.stream(id, AN_ID)),
+    "delete": lambda at, id: at.delete(id, AN_ID),
+    "holds": lambda at, id: at.holds(id, AN_ID),
+    "record_intent": lambda at, id: at.record_intent(id, AN_ID),
+    "commit_refs": lambda at, id: at.commit_refs(id, [AN_ID]),
 }
 
 
@@ -91,16 +107,22 @@ def _on_sessions(name: str, operation: Operation) -> tuple[str, Operation]:
     return f"sessions.{name}", lambda store, id: operation(store.sessions, id)
 
 
+def _on_attachments(name: str, operation: Operation) -> tuple[str, Operation]:
+    return f"attachments.{name}", lambda store, id: operation(store.attachments, id)
+
+
 #: Operations about one session, by their place on the store.
 ABOUT_A_SESSION: dict[str, Operation] = dict(
     _on_sessions(name, each) for name, each in (BY_ID | BY_RECORD | OF_THE_STORE).items()
 )
+ABOUT_A_SESSION |= dict(_on_attachments(name, each) for name, each in ATTACHMENTS.items())
 EVERY: dict[str, Operation] = ABOUT_A_SESSION | ABOUT_NO_SESSION
 
 #: Everything else may write.
 _READS = frozenset(
     {"load", "load_node", "list_nodes", "load_turn_commit", "load_meta", "picker_info", "lease"}
     | {"open", "list", "find_path", "get", "has"}
+    | {"stream", "holds", "list_uncommitted", "list_refs", "is_live", "live_refs"}
 )
 
 

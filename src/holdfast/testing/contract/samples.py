@@ -22,6 +22,11 @@ ALICE = LeaseOwner("alice", "alice-1")
 BOB = LeaseOwner("bob", "bob-1")
 
 
+#: What some bytes could be called.
+AN_ID = "0" * 64
+ANOTHER_ID = "f" * 64
+
+
 def message(node_id: str, text: str = "hello", role: str = "user", **fields: Any) -> Node:
     """A message node; without a parent of its own it follows the one before it."""
     body = {"role": role, "parts": [{"type": "text", "text": text}]}

@@ -44,8 +44,14 @@ def whole(count: int) -> dict[str, Any]:
         "checkpoint": checkpoint(**parts),
         "usage_deltas": [spent(f"s{number}") for number in range(count)],
         "turn_commit": turn("t1"),
+        "committed_attachment_ids": ids(count),
         "head_tag": "tag",
     }
+
+
+def ids(count: int) -> list[str]:
+    """The ids of that many attachments."""
+    return [f"{number:064x}" for number in range(count)]
 
 
 def meta(count: int) -> SessionMeta:
@@ -73,6 +79,13 @@ ONE: dict[str, Act] = {
     "page of nodes": lambda store, n: store.sessions.list_nodes("s1", limit=n),
     "page of sessions": lambda store, n: store.sessions.list(limit=n),
     "path of a node": lambda store, n: store.sessions.find_path("old199", last=n),
+    "attachment intent": lambda store, _: store.attachments.record_intent("s1", ids(1)[0]),
+    "attachment stamps": lambda store, n: store.attachments.commit_refs("s1", ids(n)),
+    "attachment forgotten": lambda store, _: store.attachments.delete("s1", ids(1)[0]),
+    "attachment held": lambda store, _: store.attachments.holds("s1", ids(1)[0]),
+    "page of intents": lambda store, n: store.attachments.list_uncommitted(2**62, limit=n),
+    "page of references": lambda store, n: store.attachments.list_refs(limit=n),
+    "attachments alive": lambda store, n: store.attachments.live_refs(ids(n), 2**62),
     "load": lambda store, n: store.sessions.load("s1", last=n),
 }
 TWO: dict[str, Act] = {

@@ -27,6 +27,7 @@ from holdfast import (
 )
 from holdfast.testing.contract.samples import (
     ALICE,
+    AN_ID,
     chain,
     checkpoint,
     commit,
@@ -232,8 +233,10 @@ def test_first_commits_of_a_session_that_was_only_leased_apply_one_after_the_oth
         lambda view: view.save_meta(
             SessionMeta(session_id="s1", session_name="named", created_at_ms=1)
         ),
+        lambda view: view.attachments.record_intent(AN_ID),
+        lambda view: view.attachments.commit_refs([AN_ID]),
     ],
-    ids=["light", "whole", "claim", "labels", "tombstone", "meta"],
+    ids=["light", "whole", "claim", "labels", "tombstone", "meta", "intent", "refs"],
 )
 def test_a_view_notices_a_deletion_it_waited_for(
     world: World, store: Any, act: Callable[[Any], Any]
@@ -324,3 +327,13 @@ def test_sequences_of_racing_appends_are_contiguous(world: World, content: str) 
     page = stores[0].sessions.list_nodes("s1")
     assert [node.sequence for node in page.nodes] == list(range(1, 17))
     assert stores[0].sessions.load("s1").head_revision == 8
+
+
+@pytest.mark.scenario("BAK-T7")
+def test_an_intent_that_waited_has_the_revision_of_then(world: World, store: Any) -> None:
+    put(store, "s1", graph=chain("a"))
+
+    after(world, store, MOVED, act=lambda: store.attachments.record_intent("s1", AN_ID))
+
+    (intent,) = store.attachments.list_uncommitted(2**62)
+    assert intent.intent_revision == 2

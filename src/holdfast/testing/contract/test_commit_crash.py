@@ -14,6 +14,8 @@ from holdfast import Lease, RuntimeCommit, Session
 from holdfast.testing.calm import Calm, Loop
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract.samples import (
+    AN_ID,
+    ANOTHER_ID,
     chain,
     checkpoint,
     commit,
@@ -46,6 +48,8 @@ def before_it(store: Any, session_id: str) -> Lease:
         usage_deltas=[spent("chat", "m", 1)],
         head_tag="old",
     )
+    store.attachments.record_intent(session_id, AN_ID)
+    store.attachments.record_intent(session_id, ANOTHER_ID, owner_kind="turn", owner_id="t1")
     return lease_on(store, session_id)
 
 
@@ -63,6 +67,7 @@ def everything(session_id: str, lease: Lease) -> RuntimeCommit:
         checkpoint=checkpoint(2, tool_state=b"new " + session_id.encode(), extra=b"new"),
         usage_deltas=[spent("chat", "m", 2), spent("tool")],
         turn_commit=turn("t1", session_id),
+        committed_attachment_ids=[AN_ID],
         head_tag="new",
         activity_us=5,
     )
@@ -79,6 +84,12 @@ def cut_at(moment: int, cut: Callable[[], None]) -> Cut:
     return hook
 
 
+def intents_of(store: Any, session_id: str) -> list[str]:
+    """The attachments that no commit of the session has confirmed."""
+    found = store.attachments.list_uncommitted(2**62, limit=1_000)
+    return [each.attachment_id for each in found if each.session_id == session_id]
+
+
 def describe(store: Any, session_id: str) -> list[Any]:
     """All that COM-2 lists, as far as the session shows it."""
     loaded: Session = store.sessions.load(session_id)
@@ -86,6 +97,7 @@ def describe(store: Any, session_id: str) -> list[Any]:
     stamp = store.sessions.load_turn_commit(session_id, "t1")
     return [
         loaded.head_revision,
+        intents_of(store, session_id),
         loaded.head_tag,
         path_ids(store, session_id),
         path_ids(store, session_id, scope="full_graph"),

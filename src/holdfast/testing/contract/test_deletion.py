@@ -25,6 +25,15 @@ from holdfast.testing.world import World, racing
 
 #: Tables whose rows say by another name than `session` whose they are.
 OWNED = ("branch", "node")
+#: Tables whose rows are no session's.
+OF_NOBODY = {
+    "blob",
+    "artifact",
+    "process",
+    "attachment_bytes",
+    "attachment_chunk",
+    "attachment_staging",
+}
 
 
 def rows_of(world: World, store: Any, key: int) -> dict[str, int]:
@@ -32,7 +41,7 @@ def rows_of(world: World, store: Any, key: int) -> dict[str, int]:
     counts = {}
     for table in world.tables(store):
         column = {"session": "key"}.get(table, "owner" if table in OWNED else "session")
-        if table not in ("blob", "artifact"):
+        if table not in OF_NOBODY:
             text = f"SELECT count(*) FROM {{{table}}} WHERE {column} = ?"  # noqa: S608
             counts[table] = world.sql(store, text, key)[0][0]
     return {table: count for table, count in counts.items() if count}
@@ -48,7 +57,7 @@ def key_of(world: World, store: Any, session_id: str = "s1") -> int:
 def test_nothing_shows_a_deleted_session_and_no_table_keeps_it(world: World, store: Any) -> None:
     full(store)
     key = key_of(world, store)
-    areas = {*world.tables(store)} - {"blob", "artifact", "inherited", "removal"}
+    areas = {*world.tables(store)} - OF_NOBODY - {"inherited", "removal"}
     assert set(rows_of(world, store, key)) == areas
 
     report = store.sessions.delete("s1")

@@ -17,6 +17,7 @@ from holdfast import (
     TurnStamp,
     Unchanged,
 )
+from holdfast.attachment_area import Attachments
 from holdfast.face import Descriptor
 from holdfast.store import Artifacts, Blobs, Maintenance, Sessions
 from holdfast.testing.contract.catalogue import ABOUT_A_SESSION, EVERY
@@ -37,6 +38,7 @@ AREAS = {
     "blobs": Blobs,
     "artifacts": Artifacts,
     "maintenance": Maintenance,
+    "attachments": Attachments,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.testing.contract.samples import (
+    AN_ID,
     BOB,
     chain,
     checkpoint,
@@ -31,6 +32,7 @@ def full(store: Any, session_id: str = "s1") -> None:
         turn_commit=turn("t1", session_id),
     )
     store.sessions.tombstone(session_id, ["b"])
+    store.attachments.record_intent(session_id, AN_ID)
     lease_on(store, session_id, BOB, ttl_ms=0)
 
 
@@ -45,6 +47,7 @@ def shown(store: Any, session_id: str = "s1") -> list[Any]:
         at.lease(session_id),
         at.load_turn_commit(session_id, "t1"),
         at.load_node(session_id, "a"),
+        store.attachments.holds(session_id, AN_ID),
         *at.list_nodes(session_id).nodes,
         *(line for line in at.list().sessions if line.session_id == session_id),
         *at.list(labels={"name": "value"}).sessions,

@@ -1,0 +1,206 @@
+"""Bytes as files of a directory: `sha256/<two digits>/<id>`, and `staging/` beside it (ATT-4).
+
+A file is written under a name of its own in the same file system, flushed, and renamed; then the
+directory is flushed, since until then the name may be lost with the power. Whatever else lies in
+the directory is left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from holdfast.attachments.backend import ByteBackend, Host, Staged
+from holdfast.attachments.intake import PIECE_BYTES
+from holdfast.errors import AttachmentNotFound, InvalidArgument, StoreUnavailable
+from holdfast.model.attachments import ByteEntry
+from holdfast.rules.attachments import is_attachment_id
+from holdfast.settings import Clock
+
+_PREFIXES: Final = tuple(f"{number:02x}" for number in range(256))
+_STAGED: Final = ".part"
+_NANOSECONDS: Final = 1_000_000
+
+
+class DirectoryBytes(ByteBackend):
+    """Bytes as files under a directory, which is made when it is first written to.
+
+    >>> import holdfast
+    >>> backend = holdfast.DirectoryBytes("attachments")
+    >>> with holdfast.open("sqlite://", attachments=backend) as store:
+    ...     view = store.session("chat-1")
+    ...     with open("notes.txt", "wb") as file:
+    ...         _ = file.write(b"some bytes")
+    ...     with open("notes.txt", "rb") as file:
+    ...         notes = view.attachments.put(file, media_type="text/plain", label="notes.txt")
+    ...     b"".join(view.attachments.stream(notes.id))
+    b'some bytes'
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise InvalidArgument("path", "empty")
+        self._root = Path(path).absolute()
+        self._clock: Clock | None = None
+
+    def attach(self, host: Host) -> DirectoryBytes:
+        """Keep the store's time, where it was given a clock."""
+        attached = DirectoryBytes(self._root)
+        attached._clock = host.settings.clock
+        return attached
+
+    def stage(self) -> Staged:
+        """A file that has no id yet."""
+        folder = self._root / "staging"
+        with _told("put"):
+            folder.mkdir(parents=True, exist_ok=True)
+            return _File(self, folder / f"{secrets.token_hex(16)}{_STAGED}")
+
+    def read(self, id: str) -> Iterator[bytes]:
+        """The file, a MiB at a time."""
+        with _told("get", id), open(self.place(id), "rb", buffering=0) as file:
+            while piece := file.read(PIECE_BYTES):
+                yield piece
+
+    def delete(self, id: str) -> None:
+        """Remove the file."""
+        with _told("delete"), contextlib.suppress(FileNotFoundError):
+            self.place(id).unlink()
+            _flush(self.place(id).parent)
+
+    def list(self, after: str = "", limit: int = 1_000) -> list[ByteEntry]:
+        """Files by id; strays are passed over."""
+        found: list[ByteEntry] = []
+        with _told("list"):
+            for prefix in _PREFIXES:
+                if prefix >= after[:2] and len(found) < limit:
+                    found += self._page(prefix, after, limit - len(found))
+        return found
+
+    def head(self, id: str) -> ByteEntry | None:
+        """What is known of a file."""
+        with _told("head"):
+            return self._entry(self.place(id))
+
+    def sweep_staging(self, before_ms: int) -> int:
+        """Remove files that have no id and that nobody has written to since."""
+        removed = 0
+        with _told("sweep"), contextlib.suppress(FileNotFoundError):
+            for stray in os.scandir(self._root / "staging"):
+                if stray.name.endswith(_STAGED) and _age(stray) <= before_ms:
+                    Path(stray).unlink(missing_ok=True)
+                    removed += 1
+        return removed
+
+    def place(self, id: str) -> Path:
+        """Where an id's file is."""
+        return self._root / "sha256" / id[:2] / id
+
+    def mark(self, file: int) -> None:
+        """Date a file by the store's clock; without one the system has done so."""
+        if self._clock is not None:
+            now = self._clock.now_ms() * _NANOSECONDS
+            os.utime(file, ns=(now, now))
+
+    def _page(self, prefix: str, after: str, limit: int) -> Iterator[ByteEntry]:
+        """A page of one folder, without ever holding all of its names."""
+        folder = self._root / "sha256" / prefix
+        try:
+            with os.scandir(folder) as files:
+                names = (file.name for file in files)
+                ours = (name for name in names if _is_ours(name, prefix) and name > after)
+                first = heapq.nsmallest(limit, ours)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        entries = (self._entry(folder / name) for name in first)
+        yield from (entry for entry in entries if entry is not None)
+
+    def _entry(self, path: Path) -> ByteEntry | None:
+        try:
+            seen = path.stat(follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if not stat.S_ISREG(seen.st_mode):
+            return None
+        modified_at_ms = seen.st_mtime_ns // _NANOSECONDS
+        return ByteEntry(id=path.name, byte_len=seen.st_size, modified_at_ms=modified_at_ms)
+
+
+class _File(Staged):
+    def __init__(self, backend: DirectoryBytes, path: Path) -> None:
+        self._backend = backend
+        self._path = path
+        self._file = open(path, "xb", buffering=0)  # noqa: SIM115
+        self._backend.mark(self._file.fileno())
+
+    def write(self, piece: bytes) -> None:
+        with _told("put"):
+            left = memoryview(piece)
+            while left:
+                left = left[self._file.write(left) :]
+            self._backend.mark(self._file.fileno())
+
+    def publish(self, id: str) -> None:
+        place = self._backend.place(id)
+        with _told("put"):
+            self._backend.mark(self._file.fileno())
+            os.fsync(self._file.fileno())
+            self._file.close()
+            _make(place.parent)
+            os.replace(self._path, place)
+            _flush(place.parent)
+
+    def discard(self) -> None:
+        with _told("put"):
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+
+
+def _is_ours(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) and is_attachment_id(name)
+
+
+def _age(file: os.DirEntry[str]) -> int:
+    try:
+        return file.stat(follow_symlinks=False).st_mtime_ns // _NANOSECONDS
+    except FileNotFoundError:
+        return 0
+
+
+def _make(folder: Path) -> None:
+    """A folder that outlives a loss of power, with those above it."""
+    if folder.is_dir():
+        return
+    _make(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _flush(folder.parent)
+
+
+def _flush(folder: Path) -> None:
+    """Let the names in a folder outlive a loss of power."""
+    if os.name == "nt":
+        return  # where a folder cannot be opened, and a rename is flushed with its file
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _told(operation: str, id: str | None = None) -> Iterator[None]:
+    """What the file system says, in our words."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        if id is None:
+            raise StoreUnavailable(f"attachments.{operation}", str(error)) from error
+        raise AttachmentNotFound(id) from None
+    except OSError as error:
+        raise StoreUnavailable(f"attachments.{operation}", str(error), retryable=True) from error

@@ -1,0 +1,201 @@
+"""Bytes in a bucket that speaks S3, through `obstore`: the extra `holdfast[s3]`.
+
+An object appears under its key whole or not at all, so what is published needs no care. A stream
+is uploaded in parts under `staging/`, where nobody reads, and copied within the bucket once its
+hash is known; what dies in between is an object there, which a sweep removes. An upload that was
+cut off before its end is no object yet: only a rule of the bucket can remove its parts, so set
+one (`AbortIncompleteMultipartUpload`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.attachments.backend import ByteBackend, Staged
+from holdfast.attachments.intake import PIECE_BYTES
+from holdfast.errors import AttachmentNotFound, InvalidArgument, StoreUnavailable
+from holdfast.model.attachments import ByteEntry
+from holdfast.rules import checks
+from holdfast.rules.attachments import is_attachment_id
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import S3Store
+
+#: What one copy within a bucket may move.
+MAX_BYTES: Final = 5 * 1024**3
+#: Parts of an upload, and how many are on their way at once: what bounds the memory of a put.
+_PART_BYTES: Final = 8 * 1024 * 1024
+_PARTS: Final = 2
+
+
+class S3Bytes(ByteBackend):
+    """Bytes in a bucket, below a prefix; further options are those of `obstore.store.S3Store`.
+
+    `S3Bytes("bucket", "agents", region="eu-west-1")` takes its credentials from the environment;
+    another server than Amazon's is named by `endpoint`.
+    """
+
+    max_bytes = MAX_BYTES
+
+    def __init__(self, bucket: str, prefix: str = "", **options: Any) -> None:
+        checks.text(bucket, "bucket", allow_empty=False)
+        self._prefix = checks.text(prefix, "prefix").strip("/")
+        self._store = _connect(bucket, options)
+
+    def stage(self) -> Staged:
+        """An upload in parts, under a key of its own."""
+        return _Upload(self, self.key("staging", secrets.token_hex(16)))
+
+    def put_small(self, id: str, body: bytes) -> None:
+        """One request."""
+        import obstore
+
+        with _told("put"):
+            obstore.put(self._store, self._place(id), body)
+
+    def read(self, id: str) -> Iterator[bytes]:
+        """The object as it arrives."""
+        import obstore
+
+        with _told("get", id):
+            pieces = obstore.get(self._store, self._place(id)).stream(min_chunk_size=PIECE_BYTES)
+            for piece in pieces:
+                yield bytes(piece)
+
+    def delete(self, id: str) -> None:
+        """Remove the object."""
+        self.remove(self._place(id))
+
+    def list(self, after: str = "", limit: int = 1_000) -> list[ByteEntry]:
+        """Objects by id; strays are passed over."""
+        found: list[ByteEntry] = []
+        offset = self._place(after) if after else None
+        for seen in self._objects("sha256", offset):
+            id = seen["path"].rpartition("/")[2]
+            if is_attachment_id(id) and seen["path"] == self._place(id):
+                found.append(_entry(id, seen))
+            if len(found) == limit:
+                break
+        return found
+
+    def head(self, id: str) -> ByteEntry | None:
+        """What is known of an object."""
+        import obstore
+
+        try:
+            with _told("head", id):
+                return _entry(id, obstore.head(self._store, self._place(id)))
+        except AttachmentNotFound:
+            return None
+
+    def sweep_staging(self, before_ms: int) -> int:
+        """Remove uploads that were finished and never given their id."""
+        removed = 0
+        for seen in self._objects("staging", None):
+            if _modified_at_ms(seen) <= before_ms:
+                self.remove(seen["path"])
+                removed += 1
+        return removed
+
+    def key(self, *parts: str) -> str:
+        """A key below the prefix."""
+        return "/".join((self._prefix, *parts) if self._prefix else parts)
+
+    def open(self, key: str) -> Any:
+        """An upload in parts."""
+        import obstore
+
+        with _told("put"):
+            return obstore.open_writer(
+                self._store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS
+            )
+
+    def rename(self, key: str, id: str) -> None:
+        """Give an object its id."""
+        import obstore
+
+        with _told("put"):
+            obstore.copy(self._store, key, self._place(id))
+        self.remove(key)
+
+    def remove(self, key: str) -> None:
+        """Delete an object, which need not be there."""
+        import obstore
+
+        with _told("delete"), contextlib.suppress(FileNotFoundError):
+            obstore.delete(self._store, key)
+
+    def _place(self, id: str) -> str:
+        return self.key("sha256", id[:2], id)
+
+    def _objects(self, folder: str, offset: str | None) -> Iterator[ObjectMeta]:
+        import obstore
+
+        with _told("list"):
+            pages = obstore.list(
+                self._store, self.key(folder) + "/", offset=offset, chunk_size=1_000
+            )
+            for page in pages:
+                yield from page
+
+
+class _Upload(Staged):
+    def __init__(self, backend: S3Bytes, key: str) -> None:
+        self._backend = backend
+        self._key = key
+        self._writer = backend.open(key)
+
+    def write(self, piece: bytes) -> None:
+        with _told("put"):
+            self._writer.write(piece)
+
+    def publish(self, id: str) -> None:
+        with _told("put"):
+            self._writer.close()
+        self._backend.rename(self._key, id)
+
+    def discard(self) -> None:
+        # Finished, it is an object and can be removed; cut off, only the bucket could remove it.
+        with _told("put"):
+            if not self._writer.closed():
+                self._writer.close()
+        self._backend.remove(self._key)
+
+
+def _connect(bucket: str, options: dict[str, Any]) -> S3Store:
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import S3Store
+    except ImportError:
+        raise InvalidArgument("bucket", "S3 needs obstore: pip install 'holdfast[s3]'") from None
+    try:
+        return S3Store(bucket, **options)
+    except (BaseError, TypeError, ValueError) as error:
+        raise InvalidArgument("options", str(error)) from error
+
+
+def _entry(id: str, seen: ObjectMeta) -> ByteEntry:
+    return ByteEntry(id=id, byte_len=seen["size"], modified_at_ms=_modified_at_ms(seen))
+
+
+def _modified_at_ms(seen: ObjectMeta) -> int:
+    return int(seen["last_modified"].timestamp() * 1000)
+
+
+@contextlib.contextmanager
+def _told(operation: str, id: str | None = None) -> Iterator[None]:
+    """What the server says, in our words."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except FileNotFoundError as error:
+        if id is None:
+            raise StoreUnavailable(f"attachments.{operation}", str(error)) from error
+        raise AttachmentNotFound(id) from None
+    except (BaseError, OSError) as error:
+        raise StoreUnavailable(f"attachments.{operation}", str(error), retryable=True) from error

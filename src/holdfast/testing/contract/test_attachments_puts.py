@@ -1,0 +1,456 @@
+"""Section 13.4: in what order bytes come in, who owns them, and what is left where it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast import (
+    AttachmentManifestWriteFailed,
+    AttachmentNotFound,
+    BlobCorrupt,
+    ByteEntry,
+    InvalidArgument,
+    MemoryBytes,
+    Staged,
+    StoreUnavailable,
+)
+from holdfast.testing.contract.samples import chain, put, turn
+from holdfast.testing.contract.test_attachments import LARGE, SMALL, Kept, keep_in, sha256
+from holdfast.testing.world import World
+
+EVER = 2**62
+SOURCES: dict[str, Callable[[], Any]] = {
+    "small": lambda: SMALL,
+    "large": lambda: LARGE,
+    "stream": lambda: io.BytesIO(LARGE),
+}
+
+
+@pytest.fixture(params=["database", "directory", "memory"])
+def kept(request: pytest.FixtureRequest, world: World, tmp_path: Path) -> Kept:
+    """A store whose attachments are in each kind of place."""
+    return keep_in(request.param, world, tmp_path)
+
+
+def _owners(store: Any) -> dict[str, tuple[str | None, str | None]]:
+    """Owner by attachment."""
+    found = store.attachments.list_uncommitted(EVER)
+    return {each.attachment_id: (each.owner_kind, each.owner_id) for each in found}
+
+
+# --- the manifest first --------------------------------------------------------------------
+
+
+@pytest.mark.scenario("ATT-T10")
+@pytest.mark.parametrize("source", SOURCES)
+def test_without_its_intent_nothing_is_stored(kept: Kept, world: World, source: str) -> None:
+    def fail(name: str, moment: str) -> None:
+        if (name, moment) == ("record_intent", "before"):
+            raise StoreUnavailable(name, "the disk is full")
+
+    world.backend(kept.store).on_statement = fail
+    with pytest.raises(AttachmentManifestWriteFailed) as told:
+        kept.store.attachments.put("s1", SOURCES[source]())
+    world.backend(kept.store).on_statement = None
+
+    assert told.value.attachment_id == sha256(SMALL if source == "small" else LARGE)
+    assert "the disk is full" in told.value.cause
+    assert told.value.retryable
+    assert kept.bytes.list() == []
+    assert kept.bytes.sweep_staging(EVER) == 0
+    assert kept.store.attachments.list_refs() == []
+
+
+def test_the_intent_is_there_before_the_bytes_are(world: World) -> None:
+    backend = Faulty()
+    store = world.open(attachments=backend)
+    real = world.real(store)
+    held: list[list[str]] = []
+    backend.before_publish = lambda: held.append(real.attachments.list_refs())
+
+    for source in ("large", "stream"):
+        id = store.attachments.put("s1", SOURCES[source]()).id
+        store.attachments.delete("s1", id)
+
+    assert held == [[sha256(LARGE)], [sha256(LARGE)]]
+
+
+# --- owners --------------------------------------------------------------------------------
+
+
+@pytest.mark.scenario("ATT-T19")
+def test_each_task_binds_for_itself(world: World, store: Any) -> None:
+    files, later = world.real(store).attachments, world.real(store).aio.attachments
+    contents = [b"%d" % number for number in range(4)]
+    meeting = threading.Barrier(4)
+
+    def in_thread(number: int) -> str:
+        with files.bind_turn(f"t{number}"):
+            meeting.wait(10)
+            id = files.put("s1", contents[number]).id
+            meeting.wait(10)
+        return id
+
+    async def in_task(number: int) -> str:
+        with later.bind_turn(f"t{number}"):
+            await asyncio.sleep(0)
+            return (await later.put("s1", contents[number])).id
+
+    async def in_tasks() -> list[str]:
+        return await asyncio.gather(*(in_task(number) for number in range(4)))
+
+    if world.colour == "blocking":
+        with ThreadPoolExecutor(4) as pool:
+            ids = list(pool.map(in_thread, range(4)))
+    else:
+        ids = asyncio.run(in_tasks())
+
+    assert _owners(store) == {id: ("turn", f"t{number}") for number, id in enumerate(ids)}
+
+
+@pytest.mark.scenario("ATT-T19")
+def test_the_innermost_owner_counts_until_it_is_left(store: Any) -> None:
+    files = store.session("s1").attachments
+    ids = []
+    with files.bind_turn("t1"):
+        ids.append(files.put(b"1").id)
+        with files.bind_process("p1"):
+            ids.append(files.put(b"2").id)
+        ids.append(files.put(b"3").id)
+    ids.append(files.put(b"4").id)
+
+    owners = _owners(store)
+    assert [owners[id] for id in ids] == [
+        ("turn", "t1"),
+        ("process", "p1"),
+        ("turn", "t1"),
+        (None, None),
+    ]
+
+
+@pytest.mark.scenario("ATT-T19")
+def test_scopes_may_end_in_any_order(store: Any) -> None:
+    files = store.session("s1").attachments
+    outer, inner = ExitStack(), ExitStack()
+    outer.enter_context(files.bind_turn("outer"))
+    inner.enter_context(files.bind_turn("inner"))
+
+    outer.close()
+    one = files.put(b"1").id
+    inner.close()
+    other = files.put(b"2").id
+
+    assert _owners(store) == {one: ("turn", "inner"), other: (None, None)}
+
+
+def test_a_binding_is_for_its_session_and_its_store(world: World, store: Any) -> None:
+    other = world.open() if world.is_durable else world.open(attachments=MemoryBytes())
+    with store.session("s1").attachments.bind_turn("t1"):
+        mine = store.attachments.put("s1", b"1").id
+        elsewhere = store.attachments.put("s2", b"2").id
+        other_stores = other.attachments.put("s1", b"3").id
+    with store.attachments.bind_turn("t2"):
+        everywhere = store.session("s3").attachments.put(b"4").id
+
+    owners = _owners(other) | _owners(store)
+    assert [owners[id] for id in (mine, elsewhere, other_stores, everywhere)] == [
+        ("turn", "t1"),
+        (None, None),
+        (None, None),
+        ("turn", "t2"),
+    ]
+    for wrong in ("", "\0", "x" * 513):
+        with pytest.raises(InvalidArgument) as refused:
+            store.attachments.bind_turn(wrong)
+        assert refused.value.field == "turn_id"
+
+
+def test_a_put_has_the_owner_of_when_it_was_called(world: World, store: Any) -> None:
+    if world.colour == "blocking":
+        pytest.skip("a blocking call is awaited where it is made")
+    aio = world.real(store).aio
+
+    async def main() -> None:
+        with aio.attachments.bind_turn("t1"):
+            later = aio.attachments.put("s1", b"1")
+        await later
+
+    asyncio.run(main())
+    assert list(_owners(store).values()) == [("turn", "t1")]
+
+
+# --- sources -------------------------------------------------------------------------------
+
+
+async def _pieces(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
+    for at in range(0, len(content), size):
+        await asyncio.sleep(0)
+        yield content[at : at + size]
+
+
+def test_an_async_iterable_is_for_the_asyncio_face(kept: Kept, world: World) -> None:
+    if world.colour == "blocking":
+        with pytest.raises(InvalidArgument) as refused:
+            kept.store.attachments.put("s1", _pieces(LARGE))
+        assert refused.value.field == "data"
+        assert kept.bytes.list() == []
+        return
+
+    for content in (b"", SMALL, LARGE):
+        ref = kept.store.attachments.put("s1", _pieces(content))
+        assert kept.store.attachments.get("s1", ref.id) == content
+
+
+class Interrupted(Exception):
+    """The source of a stream breaks off."""
+
+
+def _breaks_off(after: int) -> Iterator[bytes]:
+    for _ in range(after):
+        yield bytes(500_000)
+    raise Interrupted
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 7])
+def test_a_source_that_breaks_off_leaves_nothing(kept: Kept, after: int) -> None:
+    with pytest.raises(Interrupted):
+        kept.store.attachments.put("s1", _breaks_off(after))
+
+    assert kept.bytes.list() == []
+    assert kept.bytes.sweep_staging(EVER) == 0
+    assert kept.store.attachments.list_refs() == []
+
+
+def test_a_progress_that_fails_ends_the_put(kept: Kept) -> None:
+    def tell(byte_len: int) -> None:
+        if byte_len > 1_500_000:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        kept.store.attachments.put("s1", io.BytesIO(LARGE), progress=tell)
+
+    assert kept.bytes.list() == []
+    assert kept.bytes.sweep_staging(EVER) == 0
+
+
+# --- backends that fail, or are slow ---------------------------------------------------------
+
+
+class Faulty(MemoryBytes):
+    """A backend that fails, or does something else, at one of its steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_write: Callable[[], object] = _nothing
+        self.before_publish: Callable[[], object] = _nothing
+        self.before_read: Callable[[], object] = _nothing
+        self.discarded = 0
+
+    def stage(self) -> Staged:
+        return _Watched(self, super().stage())
+
+    def read(self, id: str) -> Iterator[bytes]:
+        self.before_read()
+        yield from super().read(id)
+
+
+class _Watched(Staged):
+    def __init__(self, backend: Faulty, staged: Staged) -> None:
+        self._backend = backend
+        self._staged = staged
+
+    def write(self, piece: bytes) -> None:
+        self._backend.before_write()
+        self._staged.write(piece)
+
+    def publish(self, id: str) -> None:
+        self._backend.before_publish()
+        self._staged.publish(id)
+
+    def discard(self) -> None:
+        self._backend.discarded += 1
+        self._staged.discard()
+
+
+def _nothing() -> None:
+    """Nothing happens."""
+
+
+def _refuse() -> None:
+    raise OSError("the bucket is gone")
+
+
+@pytest.mark.parametrize("step", ["before_write", "before_publish"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_failing_backend_leaves_an_intent_and_no_bytes(
+    world: World, step: str, source: str
+) -> None:
+    backend = Faulty()
+    store = world.open(attachments=backend)
+    setattr(backend, step, _refuse)
+
+    with pytest.raises(OSError, match="the bucket is gone"):
+        store.attachments.put("s1", SOURCES[source]())
+
+    assert backend.list() == []
+    id = sha256(SMALL if source == "small" else LARGE)
+    written_down = not (source == "stream" and step == "before_write")
+    assert store.attachments.list_refs() == ([id] if written_down else [])
+    with pytest.raises(AttachmentNotFound):
+        store.attachments.get("s1", id)
+    setattr(backend, step, _nothing)
+    assert store.attachments.put("s1", SOURCES[source]()).id == id
+    world.clock.advance(1)
+    store.attachments.delete("s1", id)
+    assert store.maintenance.reclaim_attachments(0).reclaimed_count == 1
+
+
+def test_a_failing_read_is_told_and_changes_nothing(world: World) -> None:
+    backend = Faulty()
+    store = world.open(attachments=backend)
+    id = store.attachments.put("s1", SMALL).id
+    before = world.dump(store)
+    backend.before_read = _refuse
+
+    with pytest.raises(OSError, match="the bucket is gone"):
+        store.attachments.get("s1", id)
+    with pytest.raises(OSError, match="the bucket is gone"):
+        list(store.attachments.stream("s1", id))
+
+    assert world.dump(store) == before
+
+
+def test_a_slow_backend_holds_up_nothing_else(world: World) -> None:
+    backend = Faulty()
+    store = world.open(attachments=backend)
+    entered, go_on = threading.Semaphore(0), threading.Event()
+
+    def wait() -> None:
+        entered.release()
+        assert go_on.wait(20)
+
+    backend.before_write = wait
+    contents = [LARGE + b"%d" % number for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        slow = [pool.submit(store.attachments.put, "s1", content) for content in contents]
+        for _ in contents:
+            assert entered.acquire(timeout=10)
+
+        put(store, "s1", graph=chain("a"), turn_commit=turn("t1"))
+        store.maintenance.vacuum()
+        store.maintenance.collect_garbage()
+        assert store.sessions.load("s1").head_revision == 1
+        assert len(store.attachments.list_refs()) == 8
+
+        go_on.set()
+        refs = [each.result(20) for each in slow]
+    assert [store.attachments.get("s1", ref.id) for ref in refs] == contents
+
+
+# --- cancellation --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_cancelled_put_leaves_nothing(times: int) -> None:
+    backend = Faulty()
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        assert go_on.wait(10)
+
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=backend) as store:
+            await store.sessions.list()
+            backend.before_write = wait
+            task = asyncio.ensure_future(store.attachments.put("s1", io.BytesIO(LARGE)))
+            assert await asyncio.to_thread(entered.wait, 10)
+            for _ in range(times):
+                task.cancel()
+                await asyncio.sleep(0.01)
+            assert not task.done(), "it is told once the write under way has ended"
+            go_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert backend.list() == []
+            assert backend.discarded == 1
+            assert await store.attachments.list_refs() == []
+            ref = await store.attachments.put("s1", io.BytesIO(LARGE))
+            assert await store.attachments.get("s1", ref.id) == LARGE
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_stream_lets_go(tmp_path: Path) -> None:
+    async def main() -> None:
+        backend = holdfast.DirectoryBytes(tmp_path)
+        async with holdfast.open("sqlite://", attachments=backend) as store:
+            ref = await store.attachments.put("s1", LARGE)
+
+            async def read() -> None:
+                async for _ in store.attachments.stream("s1", ref.id):
+                    await asyncio.sleep(60)
+
+            task = asyncio.ensure_future(read())
+            await asyncio.sleep(0.05)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await store.attachments.get("s1", ref.id) == LARGE
+
+    asyncio.run(main())
+
+
+# --- beside a sweep ------------------------------------------------------------------------
+
+
+def test_a_staging_that_is_swept_while_it_is_written_ends_the_put(world: World) -> None:
+    store = world.open()
+    backend = world.real(store)._core.bytes
+    swept: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(4):
+            yield bytes(1_500_000)
+            swept.append(backend.sweep_staging(EVER))
+
+    with pytest.raises(StoreUnavailable) as told:
+        store.attachments.put("s1", pieces())
+
+    assert told.value.retryable
+    assert sum(swept) == 1
+    assert not any(
+        rows for name, rows in world.dump(store).items() if name.startswith("attachment")
+    )
+
+
+def test_a_chunk_that_is_missing_is_told(world: World, store: Any) -> None:
+    id = store.attachments.put("s1", LARGE).id
+    world.sql(store, "DELETE FROM {attachment_chunk} WHERE number = 1")
+
+    with pytest.raises(BlobCorrupt):
+        store.attachments.get("s1", id)
+
+
+def test_a_backend_alone_needs_no_store() -> None:
+    backend = MemoryBytes()
+    told: list[int] = []
+
+    ref = backend.put(io.BytesIO(LARGE), media_type="x/y", label="l", progress=told.append)
+
+    assert (ref.media_type, ref.label, ref.byte_len) == ("x/y", "l", len(LARGE))
+    assert b"".join(backend.stream(ref.id)) == backend.get(ref.id) == LARGE
+    assert told[-1] == len(LARGE)
+    assert isinstance(backend.head(ref.id), ByteEntry)
+    with pytest.raises(RuntimeError):
+        holdfast.DatabaseBytes().put(SMALL)

@@ -1,0 +1,232 @@
+"""Section 13 in a bucket: the rules of every byte backend, against a server that speaks S3."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+import holdfast
+from holdfast import (
+    AttachmentNotFound,
+    BlobCorrupt,
+    Durability,
+    InvalidArgument,
+    StoreUnavailable,
+)
+from holdfast.attachments.s3 import MAX_BYTES, S3Bytes
+from holdfast.testing.calm import Calm, Loop
+from holdfast.testing.contract.test_attachments import LARGE, MIB, SMALL, sha256
+from holdfast.testing.objects import OPTIONS, make_bucket, s3_server
+
+EVER = 2**62
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A server that these tests share."""
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def bucket(server: str) -> str:
+    """A bucket of a test's own."""
+    name = f"bucket-{os.getpid()}-{next(_numbers)}"
+    make_bucket(server, name)
+    return name
+
+
+@pytest.fixture
+def backend(server: str, bucket: str) -> S3Bytes:
+    """Bytes below a prefix of it."""
+    return S3Bytes(bucket, "some/where", endpoint=server, **OPTIONS)
+
+
+@pytest.fixture
+def below(server: str, bucket: str) -> S3Store:
+    """A way beneath."""
+    return S3Store(bucket, endpoint=server, **OPTIONS)
+
+
+@pytest.fixture(params=["blocking", "async"])
+def store(request: pytest.FixtureRequest, backend: S3Bytes) -> Iterator[Any]:
+    """A store whose attachments are in the bucket, in each colour."""
+    with holdfast.open("sqlite://", attachments=backend) as opened:
+        if request.param == "blocking":
+            yield opened
+            return
+        loop = Loop()
+        yield Calm(opened.aio, loop)
+        loop.close()
+
+
+def _keys(below: S3Store) -> list[str]:
+    return sorted(seen["path"] for page in obstore.list(below) for seen in page)
+
+
+@pytest.mark.scenario("ATT-T1", "ATT-T8")
+@pytest.mark.parametrize("content", [b"", SMALL, LARGE * 9], ids=["empty", "small", "large"])
+def test_what_is_put_comes_back(store: Any, below: S3Store, content: bytes) -> None:
+    told: list[int] = []
+
+    ref = store.attachments.put("s1", io.BytesIO(content), label="l", progress=told.append)
+
+    assert (ref.id, ref.byte_len, ref.label) == (sha256(content), len(content), "l")
+    assert store.attachments.get("s1", ref.id) == content
+    assert b"".join(store.attachments.stream("s1", ref.id)) == content
+    assert told[-1] == len(content)
+    assert _keys(below) == [f"some/where/sha256/{ref.id[:2]}/{ref.id}"]
+    with pytest.raises(AttachmentNotFound):
+        store.attachments.get("s2", ref.id)
+
+
+@pytest.mark.scenario("ATT-T2")
+def test_unknown_bytes_are_not_found_and_may_be_deleted_twice(backend: S3Bytes) -> None:
+    id = sha256(SMALL)
+    assert backend.head(id) is None
+    with pytest.raises(AttachmentNotFound):
+        backend.get(id)
+    backend.delete(id)
+    backend.put(SMALL)
+    backend.delete(id)
+    backend.delete(id)
+    with pytest.raises(AttachmentNotFound):
+        backend.get(id)
+
+
+@pytest.mark.scenario("ATT-T2")
+def test_another_program_finds_them(server: str, bucket: str, backend: S3Bytes) -> None:
+    id = backend.put(SMALL).id
+    assert backend.persistence is Durability.DURABLE
+
+    assert S3Bytes(bucket, "some/where", endpoint=server, **OPTIONS).get(id) == SMALL
+    assert S3Bytes(bucket, "else/where", endpoint=server, **OPTIONS).list() == []
+
+
+@pytest.mark.scenario("ATT-T3", "ATT-T18")
+def test_a_listing_goes_by_pages_and_passes_strays_over(backend: S3Bytes, below: S3Store) -> None:
+    ids = sorted(backend.put(b"%d" % number).id for number in range(7))
+    backend.put(b"3")
+    backend.delete(ids.pop(3))
+    for stray in ("notes", f"sha256/{ids[0]}", f"sha256/zz/{ids[0]}", f"sha256/{ids[0][:2]}/x"):
+        obstore.put(below, f"some/where/{stray}", b"stray")
+
+    assert [entry.id for entry in backend.list()] == ids
+    first = backend.list(limit=4)
+    assert [entry.id for entry in (*first, *backend.list(first[-1].id, 4))] == ids
+    assert backend.list(ids[-1]) == []
+
+
+@pytest.mark.scenario("ATT-T22")
+@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["small", "large"])
+def test_altered_bytes_are_told(store: Any, below: S3Store, content: bytes) -> None:
+    id = store.attachments.put("s1", content).id
+    obstore.put(below, f"some/where/sha256/{id[:2]}/{id}", b"other bytes")
+
+    with pytest.raises(BlobCorrupt):
+        store.attachments.get("s1", id)
+    with pytest.raises(BlobCorrupt):
+        list(store.attachments.stream("s1", id))
+
+
+@pytest.mark.scenario("ATT-T9")
+def test_bytes_go_with_the_last_reference(store: Any, below: S3Store) -> None:
+    for session_id in ("a", "b"):
+        id = store.attachments.put(session_id, LARGE).id
+        store.attachments.commit_refs(session_id, [id])
+    time.sleep(0.01)
+    counts = []
+    for session_id in ("nobody", "a", "b"):
+        store.attachments.delete(session_id, id)
+        counts.append(store.maintenance.reclaim_attachments(0).reclaimed_count)
+
+    assert counts == [0, 0, 1]
+    assert _keys(below) == []
+
+
+@pytest.mark.scenario("ATT-T21")
+def test_an_upload_that_was_not_published_is_swept(backend: S3Bytes, below: S3Store) -> None:
+    cut_off, finished, given_up = backend.stage(), backend.stage(), backend.stage()
+    for staged in (cut_off, finished, given_up):
+        staged.write(bytes(9 * MIB))
+    writer: Any = finished
+    writer._writer.close()
+    given_up.discard()
+    given_up.discard()
+
+    assert backend.list() == []
+    assert len(_keys(below)) == 1
+    assert backend.sweep_staging(0) == 0
+    assert backend.sweep_staging(EVER) == 1
+    assert _keys(below) == []
+
+
+def test_a_source_that_breaks_off_leaves_nothing(store: Any, below: S3Store) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield from (bytes(MIB) for _ in range(20))
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        store.attachments.put("s1", pieces())
+
+    assert _keys(below) == []
+    assert store.attachments.list_refs() == []
+
+
+def test_a_duplicate_is_as_if_written_now(backend: S3Bytes) -> None:
+    id = backend.put(LARGE).id
+    first = backend.head(id)
+    time.sleep(1.1)  # the server counts in seconds
+
+    backend.put(io.BytesIO(LARGE))
+
+    again = backend.head(id)
+    assert first is not None
+    assert again is not None
+    assert (again.modified_at_ms or 0) > (first.modified_at_ms or 0)
+
+
+def test_a_server_that_is_gone_is_told_as_such() -> None:
+    with s3_server() as url:
+        make_bucket(url, "bucket")
+        backend = S3Bytes("bucket", endpoint=url, **OPTIONS)
+        id = backend.put(SMALL).id
+    with holdfast.open("sqlite://", attachments=backend) as store:
+        store.attachments.record_intent("s1", id)
+        calls: list[Callable[[], Any]] = [
+            lambda: store.attachments.put("s1", SMALL),
+            lambda: store.attachments.put("s1", LARGE),
+            lambda: store.attachments.get("s1", id),
+            lambda: backend.head(id),
+            lambda: backend.delete(id),
+            lambda: store.maintenance.reclaim_attachments(60_000),
+        ]
+        for call in calls:
+            with pytest.raises(StoreUnavailable) as told:
+                call()
+            assert told.value.retryable
+        assert store.attachments.holds("s1", sha256(LARGE)), "its intent is on record"
+
+
+def test_what_one_copy_cannot_move_is_refused(backend: S3Bytes) -> None:
+    backend.max_bytes = MIB
+    with pytest.raises(InvalidArgument):
+        backend.put(bytes(MIB) for _ in range(2))
+    assert S3Bytes.max_bytes == MAX_BYTES == 5 * 1024**3
+
+
+def test_a_wrong_bucket_or_option_is_told_at_once() -> None:
+    with pytest.raises(InvalidArgument):
+        S3Bytes("")
+    with pytest.raises(InvalidArgument) as refused:
+        S3Bytes("bucket", no_such_option="x")
+    assert refused.value.field == "options"
