@@ -78,8 +78,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     #: What is settled, by family of claims.
     completed: dict[claims.Family, list[claims.Completion]]
     outbox: list[queue.Batch]
-    hash: str | None
     attachment_ids: list[str]
+    hash: str | None
 
     @property
     def carries_only_nodes(self) -> bool:
@@ -122,10 +122,10 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
         usage=_merged(usage.check_deltas(commit.usage_deltas)),
         completed=completed,
         outbox=outbox,
-        hash=_stamp_hash(commit),
         attachment_ids=attachments.attachment_ids(
             commit.committed_attachment_ids, "committed_attachment_ids"
         ),
+        hash=_stamp_hash(commit),
     )
     checks.at_most(_size(prepared), MAX_COMMIT_BYTES, "commit")
     return prepared
