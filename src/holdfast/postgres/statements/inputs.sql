@@ -114,10 +114,14 @@ i.session = f.key AND i.ended_at_ms IS NULL
            END
 
 -- fragment: is_sound_input
--- A damaged input has to fail before the claim commits; its digest is that of rules/inputs.py.
-CASE WHEN i.digest = encode(sha256(convert_to(concat_ws(chr(10), i.submitted, i.body),
-                                              'UTF8')), 'hex')
-         THEN true ELSE holdfast.damaged('turn_input', i.input_id) END
+-- A damaged input has to fail before the claim commits; the rule is that of rules/inputs.py.
+CASE WHEN i.digest <> encode(sha256(convert_to(concat_ws(chr(10), i.submitted, i.body),
+                                               'UTF8')), 'hex')
+         THEN holdfast.damaged('turn_input', i.input_id)
+         WHEN i.turn_id IS NULL THEN true
+         WHEN i.submitted::json ->> 'turn_id' = i.turn_id
+          AND i.submitted::json ->> 'min_boundary' = i.min_boundary THEN true
+         ELSE holdfast.damaged('turn_input', i.input_id) END
 
 -- name: claim_inputs
 WITH {moment}, {fence}, ready AS MATERIALIZED (
