@@ -47,7 +47,7 @@ def submit(store: Any, text: str = "hello", turn_id: str | None = None, **fields
 
 def texts(inputs: Iterable[PendingTurnInput]) -> list[str]:
     """What the inputs say, in their order."""
-    return [each.input["text"] for each in inputs]  # type: ignore[call-overload,index]
+    return [each.input["text"] for each in inputs]
 
 
 def pending(store: Any, session_id: str = "s1") -> list[str]:

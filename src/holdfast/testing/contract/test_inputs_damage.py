@@ -1,4 +1,4 @@
-"""Turn inputs edited beneath the store: nothing of them is handed out, and they can be cancelled."""
+"""Turn inputs edited beneath the store: nobody is handed them, and they can be cancelled."""
 
 from __future__ import annotations
 
