@@ -21,6 +21,16 @@ Dump = dict[str, list[tuple[Any, ...]]]
 Hook = Callable[[str, str], None]
 
 
+#: Of the server's tables: whatever draws from one would differ from run to run.
+SEQUENCES = (
+    "session_key_seq",
+    "branch_id_seq",
+    "blob_key_seq",
+    "work_seq_seq",
+    "turn_input_seq_seq",
+)
+
+
 class InjectedFault(Exception):
     """The operation goes no further."""
 
@@ -66,7 +76,7 @@ class Stage:
         for name in self.tables:
             self.run(f"DELETE FROM {{{name}}}")
         if self.world.is_server:
-            for sequence in ("session_key_seq", "branch_id_seq", "blob_key_seq"):
+            for sequence in SEQUENCES:
                 self.run(f"ALTER SEQUENCE {{{sequence}}} RESTART")
         else:
             self.run("DELETE FROM sqlite_sequence")
