@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The one task runner: `python3 tasks.py demo | test | check | bench | crash | ci`.
+"""The one task runner: `python3 tasks.py demo | test | check | bench | crash | drain | ci`.
 
 It needs Python 3.11 with its venv module and nothing else. The first run makes `.venv` and
 installs the project with its tools; later runs reuse it until `pyproject.toml` changes.
@@ -66,6 +66,11 @@ def crash(extra: list[str]) -> int:
     return run("-m", "benchmarks.crash", *extra)
 
 
+def drain(extra: list[str]) -> int:
+    """Enqueue and drain with processes that are killed, and count what was lost or doubled."""
+    return run("-m", "benchmarks.drain", *extra)
+
+
 def ci(extra: list[str]) -> int:
     """Do everything a change has to pass: check, then test."""
     checked = check([])
@@ -80,6 +85,7 @@ TASKS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
     "bench": bench,
     "crash": crash,
+    "drain": drain,
     "ci": ci,
 }
 

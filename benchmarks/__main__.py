@@ -1,6 +1,6 @@
 """Run the benchmarks, all or the named ones, and print what they found.
 
-python3 tasks.py bench [groups] [sizes] [trips] [single] [--quick]
+python3 tasks.py bench [groups] [sizes] [trips] [single] [queues] [--quick]
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import groups, single, sizes, trips
+from benchmarks import groups, queues, single, sizes, trips
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "groups": groups.run,
     "sizes": sizes.run,
     "trips": trips.run,
     "single": single.run,
+    "queues": queues.run,
 }
 
 

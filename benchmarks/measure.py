@@ -65,6 +65,28 @@ def alone(operation: Callable[[], object]) -> Contestant:
     return run
 
 
+def timed(
+    operation: Callable[[], object],
+    *,
+    before: Callable[[], object] = lambda: None,
+    after: Callable[[], object] = lambda: None,
+) -> Contestant:
+    """As `alone`, where each operation needs something done around it that does not count."""
+
+    def run(seconds: float) -> float:
+        count, spent = 0, 0.0
+        while not count or spent < seconds:
+            before()
+            began = time.perf_counter()
+            operation()
+            spent += time.perf_counter() - began
+            after()
+            count += 1
+        return spent / count
+
+    return run
+
+
 def threads(callers: int, operation: Callable[[int], object]) -> Contestant:
     """So many threads, each doing it again and again; `operation` is told which one asks."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from benchmarks import samples
+from benchmarks import samples, trips_queue
 from benchmarks.databases import Bench
 from benchmarks.measure import tell
 from benchmarks.table import print_table
+from benchmarks.trips_kit import MANY, OWNER, Operation
 from holdfast import (
     ANY,
     Append,
@@ -26,19 +26,7 @@ from holdfast import (
 )
 from holdfast.testing.wire import CountingProxy
 
-OWNER = LeaseOwner("bench", "bench-1")
-#: As many items as may be carried without another trip.
-MANY = 200
 _ids = itertools.count()
-
-
-class Operation(NamedTuple):
-    """Something to count. What `before` answers, uncounted, is handed to `call`."""
-
-    name: str
-    budget: int
-    call: Callable[[Any], object]
-    before: Callable[[], Any] = lambda: None
 
 
 def run(*, quick: bool) -> None:
@@ -50,7 +38,12 @@ def run(*, quick: bool) -> None:
         proxy = bench.enter_context(CountingProxy(place.url))
         store = bench.open(place._replace(url=proxy.url))
         tell("counting round trips")
-        for operation in (*_commits(store), *_leases(store), *_others(store)):
+        for operation in (
+            *_commits(store),
+            *_leases(store),
+            *_others(store),
+            *trips_queue.operations(store),
+        ):
             trips = max(_count(proxy, operation) for _ in range(repeats))
             verdict = "ok" if trips <= operation.budget else "OVER"
             rows.append((operation.name, trips, operation.budget, verdict))

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from benchmarks import groups, samples, single, sizes, trips
+from benchmarks import drain_crew, groups, queues, samples, single, sizes, trips
 from benchmarks.crash import Watch
 from benchmarks.crash_script import SESSIONS, SHAPES, turn
-from benchmarks.databases import KINDS, Bench
+from benchmarks.databases import KINDS, Bench, Database
+from benchmarks.drain import SESSIONS as LANES
+from benchmarks.drain import Drain
 from benchmarks.measure import Outcome
 from benchmarks.table import Line
 
@@ -109,6 +111,77 @@ def test_a_torn_turn_is_noticed(watch: Watch, table: str) -> None:
     assert found(watch) == {"torn"}
 
 
+# --- draining --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_short_drain_loses_and_doubles_nothing(kind: str) -> None:
+    report = python("-m", "benchmarks.drain", "--items", "300", "--store", kind)
+    assert "OK: every item was settled exactly once" in report
+
+
+@pytest.fixture
+def drained(tmp_path: Path) -> Drain:
+    """A drain whose one item was enqueued and settled, without any process."""
+    place = Database(f"sqlite:///{tmp_path / 'store.db'}", "holdfast")
+    made = Drain(place, 0, random.Random(0), workers=0)
+    made.items = 1
+    with holdfast.open(place.url) as store:
+        store.queue.enqueue(drain_crew.draft(0, LANES))
+        settle(store)
+    return made
+
+
+def settle(store: holdfast.Store) -> None:
+    """Claim and complete what is in the first session."""
+    outcome = store.sessions.claim_lease("session-0", holdfast.LeaseOwner("o", "i"))
+    assert isinstance(outcome, holdfast.Acquired)
+    claim = store.queue.claim(outcome.lease, "idle", 10)
+    assert claim is not None
+    drain_crew._complete(store, outcome.lease, claim, random.Random(0))
+    store.sessions.release_lease(outcome.lease)
+
+
+def audited(drain: Drain) -> set[str]:
+    drain.audit()
+    wrong = ("lost", "doubled", "left in the queue", "miscounted")
+    return {name for name in wrong if drain.counts[name]}
+
+
+def test_an_item_settled_once_is_well(drained: Drain) -> None:
+    assert audited(drained) == set()
+    assert drained.is_well
+
+
+def test_a_lost_item_is_noticed(drained: Drain) -> None:
+    drained.items = 2
+    assert audited(drained) == {"lost"}
+    assert not drained.is_well
+
+
+def test_an_item_settled_twice_is_noticed(drained: Drain) -> None:
+    with holdfast.open(drained.place.url) as store:
+        store.sessions.prune_settled_source_keys("session-0", 2**62)
+        store.queue.enqueue(drain_crew.draft(0, LANES))
+        settle(store)
+    assert audited(drained) == {"doubled"}
+    assert not drained.is_well
+
+
+def test_an_item_left_behind_is_noticed(drained: Drain) -> None:
+    with holdfast.open(drained.place.url) as store:
+        store.queue.enqueue(drain_crew.draft(LANES, LANES))
+    assert audited(drained) == {"left in the queue"}
+    assert not drained.is_well
+
+
+def test_a_receipt_that_is_gone_is_noticed(drained: Drain) -> None:
+    with holdfast.open(drained.place.url) as store:
+        store.sessions.prune_settled_source_keys("session-0", 2**62)
+    assert audited(drained) == set()
+    assert not drained.is_well
+
+
 # --- measuring -------------------------------------------------------------------------------
 
 
@@ -136,6 +209,13 @@ def test_reads_turns_and_light_commits_are_measured() -> None:
     for kind in KINDS:
         lines += single._turns(kind, 2, 1, 0.01)
     assert [line.goal for line in lines] == ["S4"] * 3 + ["S5"] * 2 + ["S9"] * 4
+
+
+def test_queued_work_is_measured() -> None:
+    lines = [line for kind in KINDS for line in queues._lines(kind, 1, 0.01)]
+    lines += queues._depths("sqlite", (5, 10), 1, 0.01)
+    assert len(lines) == 14
+    assert all(line.ratio > 0 for line in lines)
 
 
 def test_no_operation_takes_more_trips_than_it_may(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,18 +52,23 @@ SELECT s.key, {input_columns}
 
 -- name: list_pending_inputs
 WITH {moment}
-SELECT {input_columns}, false AS claim_live
-  FROM moment m JOIN holdfast.turn_input i ON i.session = m.key
- WHERE i.ended_at_ms IS NULL AND i.state <> 'accepted' AND i.seq > %(after_seq)s
-   AND NOT {input_claim_is_live}
- ORDER BY i.seq LIMIT %(limit)s;
+SELECT i.*
+  FROM moment m CROSS JOIN LATERAL (
+       SELECT {input_columns}, false AS claim_live FROM holdfast.turn_input i
+        WHERE i.session = m.key AND i.ended_at_ms IS NULL AND i.state <> 'accepted'
+          AND i.seq > %(after_seq)s AND NOT {input_claim_is_live}
+        ORDER BY i.seq LIMIT %(limit)s) i
+ ORDER BY i.seq;
 
 -- name: list_inputs
 WITH {moment}
-SELECT {input_columns}, {input_claim_is_live} AS claim_live
-  FROM moment m JOIN holdfast.turn_input i ON i.session = m.key
- WHERE i.state = ANY (%(states)s::text[]) AND i.seq > %(after_seq)s
- ORDER BY i.seq LIMIT %(limit)s;
+SELECT i.*
+  FROM moment m CROSS JOIN LATERAL (
+       SELECT {input_columns}, {input_claim_is_live} AS claim_live FROM holdfast.turn_input i
+        WHERE i.session = m.key AND i.state = ANY (%(states)s::text[])
+          AND i.seq > %(after_seq)s
+        ORDER BY i.seq LIMIT %(limit)s) i
+ ORDER BY i.seq;
 
 -- fragment: cancelled
 -- The rows as they were found; those that can be cancelled are.
@@ -98,10 +103,11 @@ WITH {moment}, anchor AS MATERIALIZED (
      WHERE m.key = coalesce(%(bound_key)s, m.key)
        AND (i.input_id = %(input_id)s OR i.source_key = %(source_key)s)
 ), found AS MATERIALIZED (
-    SELECT {found_columns}
-      FROM moment m CROSS JOIN anchor a
-      JOIN holdfast.turn_input i ON i.session = m.key AND i.seq >= a.seq
-     ORDER BY i.seq LIMIT %(maximum)s + 1
+    SELECT i.*
+      FROM moment m CROSS JOIN anchor a CROSS JOIN LATERAL (
+           SELECT {found_columns} FROM holdfast.turn_input i
+            WHERE i.session = m.key AND i.seq >= a.seq
+            ORDER BY i.seq LIMIT %(maximum)s + 1) i
 ), {cancelled};
 
 -- fragment: input_candidate
@@ -125,13 +131,14 @@ CASE WHEN i.digest <> encode(sha256(convert_to(concat_ws(chr(10), i.submitted, i
 
 -- name: claim_inputs
 WITH {moment}, {fence}, ready AS MATERIALIZED (
-    SELECT i.seq,
-           first_value('tic:' || i.seq || ':' || i.claim_count + 1) OVER (ORDER BY i.seq) AS claim_id
-      FROM fence f JOIN holdfast.turn_input i ON {input_candidate}
-     ORDER BY i.seq LIMIT %(max_inputs)s
+    SELECT i.* FROM fence f CROSS JOIN LATERAL (
+        SELECT i.seq, 'tic:' || i.seq || ':' || i.claim_count + 1 AS claim_id
+          FROM holdfast.turn_input i
+         WHERE {input_candidate} ORDER BY i.seq LIMIT %(max_inputs)s) i
 ), chosen AS MATERIALIZED (
-    SELECT r.seq, r.claim_id, {is_sound_input} AS is_sound
-      FROM ready r JOIN holdfast.turn_input i ON i.seq = r.seq
+    SELECT r.seq, f.claim_id, {is_sound_input} AS is_sound
+      FROM ready r CROSS JOIN (SELECT claim_id FROM ready ORDER BY seq LIMIT 1) f
+      JOIN holdfast.turn_input i ON i.seq = r.seq
 ), claimed AS (
     UPDATE holdfast.turn_input i
        SET state = CASE WHEN %(turn_id)s::text IS NULL THEN i.state ELSE 'accepted' END,

@@ -1,6 +1,9 @@
 -- Queued work. Whoever judges more than one row locks the section in a statement of its own
 -- (`lock_section`), sent in the same trip: what comes behind it sees what was committed meanwhile.
 
+-- Where rows come in order and up to a limit, they are asked for by LATERAL: joined to the session
+-- they would all be read first, and sorted.
+
 -- name: lock_section
 -- The session's section, without making it present.
 SELECT key FROM holdfast.session WHERE id = %(session_id)s FOR NO KEY UPDATE;
@@ -91,11 +94,13 @@ SELECT d.place, s.key, {batch_columns}
 -- name: list_work
 -- Claimed batches too, unless only those that nobody has are asked for.
 WITH {moment}
-SELECT {batch_columns}
-  FROM moment m JOIN holdfast.work w ON w.session = m.key
- WHERE w.settled_at_ms IS NULL AND w.seq > %(after_seq)s
-   AND NOT (%(pending)s AND {claim_is_live})
- ORDER BY w.seq LIMIT %(limit)s;
+SELECT w.*
+  FROM moment m CROSS JOIN LATERAL (
+       SELECT {batch_columns} FROM holdfast.work w
+        WHERE w.session = m.key AND w.settled_at_ms IS NULL AND w.seq > %(after_seq)s
+          AND NOT (%(pending)s AND {claim_is_live})
+        ORDER BY w.seq LIMIT %(limit)s) w
+ ORDER BY w.seq;
 
 -- name: cancel_work
 WITH {moment}
@@ -109,8 +114,7 @@ w.session = f.key AND w.settled_at_ms IS NULL AND w.available_at_ms <= f.now_ms
        AND w.claim_generation IS DISTINCT FROM f.generation
 
 -- fragment: candidate_columns
-w.seq, w.class, w.delivery, w.slot, w.merge_key, w.claim_count,
-           row_number() OVER (ORDER BY w.seq) AS place
+w.seq, w.class, w.delivery, w.slot, w.merge_key, w.claim_count
 
 -- fragment: joined
 -- The first candidate, if it is what is asked for, and those directly behind it that join it.
@@ -121,7 +125,7 @@ marked AS (
                      AND f.class = 'turn_work' AND r.delivery = f.delivery
                      AND r.merge_key = f.merge_key AND f.merge_key <> '"never"'
                     THEN 0 ELSE 1 END) OVER (ORDER BY r.seq) AS breaks
-      FROM ready r CROSS JOIN (SELECT * FROM ready WHERE place = 1) f
+      FROM ready r CROSS JOIN (SELECT * FROM ready ORDER BY seq LIMIT 1) f
      WHERE f.class = %(class)s
        AND (%(boundary)s = 'idle' OR f.delivery = 'earliest_safe_boundary')
 ), chosen AS MATERIALIZED (
@@ -154,8 +158,9 @@ SELECT {lease_columns}, w.*
 -- name: claim_work
 WITH {moment}, {fence},
 ready AS MATERIALIZED (
-    SELECT {candidate_columns} FROM fence f JOIN holdfast.work w ON {candidate}
-     ORDER BY w.seq LIMIT %(max_batches)s
+    SELECT w.* FROM fence f CROSS JOIN LATERAL (
+        SELECT {candidate_columns} FROM holdfast.work w
+         WHERE {candidate} ORDER BY w.seq LIMIT %(max_batches)s) w
 ),
 {joined},
 {claimed};

@@ -100,11 +100,14 @@ i.session = f.key AND i.ended_at_ms IS NULL AND i.claim_generation IS NOT f.gene
 -- name: claim_inputs
 -- A damaged input is found when the rows are decoded, and that takes the claim back.
 WITH {fence},
-chosen AS MATERIALIZED (
-    SELECT i.seq, first_value('tic:' || i.seq || ':' || (i.claim_count + 1))
-                      OVER (ORDER BY i.seq) AS claim_id
+ready AS MATERIALIZED (
+    SELECT i.seq, 'tic:' || i.seq || ':' || (i.claim_count + 1) AS claim_id
       FROM fence f CROSS JOIN turn_input i ON {input_candidate}
      ORDER BY i.seq LIMIT :max_inputs
+),
+chosen AS (
+    SELECT r.seq, f.claim_id
+      FROM ready r CROSS JOIN (SELECT claim_id FROM ready ORDER BY seq LIMIT 1) f
 )
 UPDATE turn_input AS i
    SET state = CASE WHEN :turn_id IS NULL THEN i.state ELSE 'accepted' END,

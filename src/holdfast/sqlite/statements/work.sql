@@ -84,8 +84,7 @@ w.session = f.key AND w.settled_at_ms IS NULL AND w.available_at_ms <= :now_ms
        AND w.claim_generation IS NOT f.generation
 
 -- fragment: candidate_columns
-w.seq, w.class, w.delivery, w.slot, w.merge_key, w.claim_count,
-           row_number() OVER (ORDER BY w.seq) AS place
+w.seq, w.class, w.delivery, w.slot, w.merge_key, w.claim_count
 
 -- fragment: joined
 -- The first candidate, if it is what is asked for, and those directly behind it that join it.
@@ -96,7 +95,7 @@ marked AS (
                      AND f.class = 'turn_work' AND r.delivery = f.delivery
                      AND r.merge_key = f.merge_key AND f.merge_key <> '"never"'
                     THEN 0 ELSE 1 END) OVER (ORDER BY r.seq) AS breaks
-      FROM ready r CROSS JOIN (SELECT * FROM ready WHERE place = 1) f
+      FROM ready r CROSS JOIN (SELECT * FROM ready ORDER BY seq LIMIT 1) f
      WHERE f.class = :class AND (:boundary = 'idle' OR f.delivery = 'earliest_safe_boundary')
 ), chosen AS (
     SELECT seq, 'qwc:' || first_seq || ':' || first_count AS claim_id
@@ -176,13 +175,15 @@ ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
 SELECT s.key, s.id, min(t.ready_at_ms) AS ready_at_ms
        FROM session s
        CROSS JOIN (
-            SELECT min(w.ready_at_ms) AS ready_at_ms FROM work w
-             WHERE w.session = (SELECT key FROM session WHERE id = :session_id)
-               AND w.settled_at_ms IS NULL
+            SELECT (SELECT w.ready_at_ms FROM work w
+                     WHERE w.session = (SELECT key FROM session WHERE id = :session_id)
+                       AND w.settled_at_ms IS NULL
+                     ORDER BY w.ready_at_ms LIMIT 1) AS ready_at_ms
              UNION ALL
-            SELECT min(i.ready_at_ms) FROM turn_input i
-             WHERE i.session = (SELECT key FROM session WHERE id = :session_id)
-               AND i.state = 'deferred_next_turn') t
+            SELECT (SELECT i.ready_at_ms FROM turn_input i
+                     WHERE i.session = (SELECT key FROM session WHERE id = :session_id)
+                       AND i.state = 'deferred_next_turn'
+                     ORDER BY i.ready_at_ms LIMIT 1)) t
       WHERE s.id = :session_id AND t.ready_at_ms IS NOT NULL
       GROUP BY s.key, s.id
 
