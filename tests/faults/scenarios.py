@@ -13,10 +13,12 @@ from holdfast import (
     RuntimeCommit,
     SessionCreate,
     SessionMeta,
+    SourceKey,
     Splice,
     StartAt,
     Unchanged,
 )
+from holdfast.testing.contract.lanes import enqueue, submit, work
 from holdfast.testing.contract.samples import (
     ALICE,
     BOB,
@@ -126,6 +128,47 @@ def _intents(store: Any) -> None:
 
 IDS = [character * 64 for character in "abcdef"]
 
+
+def _inputs(store: Any) -> Any:
+    """Inputs of a turn and of the next one, beside work; the lease on their session."""
+    for number in range(3):
+        submit(store, f"active {number}", "t1", input_id=f"a{number}", source_key=f"ka{number}")
+        submit(store, f"next {number}", input_id=f"n{number}")
+        enqueue(
+            store, f"{number}", delivery_policy="earliest_safe_boundary", source_key=f"{number}"
+        )
+    return lease_on(store, "s1")
+
+
+def _orphaned(store: Any) -> Any:
+    """Accepted inputs of two turns whose lease was given back; the one that came after."""
+    lease = _inputs(store)
+    submit(store, "another", "t2")
+    for turn_id in ("t1", "t2"):
+        store.inputs.claim_active(lease, turn_id, "after_work")
+    store.sessions.release_lease(lease)
+    return lease_on(store, "s1", BOB)
+
+
+def _claimed(store: Any) -> dict[str, Any]:
+    """What settles a claim of each family, under the lease they were taken with."""
+    lease = _inputs(store)
+    taken = store.queue.claim_at_checkpoint(lease, "t1", "after_work", 2)
+    return {
+        "session_execution_lease": lease,
+        "release_session_execution_lease": True,
+        "completed_turn_input_claims": [taken.inputs],
+        "completed_queue_claims": [taken.work],
+        "originating_claims": [taken.inputs, taken.work],
+    }
+
+
+def _ended(store: Any) -> None:
+    _inputs(store)
+    store.inputs.cancel_suffix("s1", "a0")
+
+
+OUTBOX = [work("0", source_key="0"), work("new"), work("new", source_key="new")]
 META = SessionMeta(
     session_id="s1", session_name="new", created_at_ms=1, labels={"new": "label"}, scope=("b",)
 )
@@ -210,6 +253,46 @@ WRITES = {
     "put_blob": Scenario(_nothing, lambda s, _: s.blobs.put(b"content")),
     "put_artifact": Scenario(_blobs, lambda s, _: s.artifacts.put("space", "kept", b"new")),
     "delete_artifact": Scenario(_blobs, lambda s, _: s.artifacts.delete("space", "kept")),
+    "enqueue_first_input": Scenario(_nothing, lambda s, _: submit(s, "hi")),
+    "enqueue_input": Scenario(_inputs, lambda s, _: submit(s, "hi", source_key="k")),
+    "cancel_inputs": Scenario(
+        _inputs, lambda s, _: s.inputs.cancel("s1", ["a0", "n1", SourceKey("ka2")])
+    ),
+    "cancel_suffix": Scenario(_inputs, lambda s, _: s.inputs.cancel_suffix("s1", "n0")),
+    "claim_active": Scenario(
+        _inputs, lambda s, lease: s.inputs.claim_active(lease, "t1", "after_work", 2)
+    ),
+    "claim_next": Scenario(_inputs, lambda s, lease: s.inputs.claim_next(lease)),
+    "claim_at_checkpoint": Scenario(
+        _inputs, lambda s, lease: s.queue.claim_at_checkpoint(lease, "t1", "after_work")
+    ),
+    "recover_orphaned": Scenario(
+        _orphaned, lambda s, lease: s.inputs.recover_orphaned(lease, "t1")
+    ),
+    "abandon_inputs": Scenario(
+        _claimed, lambda s, given: s.inputs.abandon(given["completed_turn_input_claims"][0])
+    ),
+    "abandon_many_inputs": Scenario(
+        _claimed, lambda s, given: s.inputs.abandon_many(given["completed_turn_input_claims"])
+    ),
+    "settling_commit": Scenario(
+        _claimed,
+        lambda s, given: s.sessions.commit(
+            commit(
+                "s1",
+                graph=chain("a"),
+                turn_commit=turn("t1"),
+                interrupted_turn_input_turn_id="t1",
+                enqueued_queue_batches=OUTBOX,
+                **given,
+            )
+        ),
+    ),
+    "deferring_commit": Scenario(
+        _orphaned,
+        lambda s, lease: s.sessions.commit(_released(lease, interrupted_turn_input_turn_id="t1")),
+    ),
+    "delete_lanes": Scenario(_claimed, lambda s, _: s.sessions.delete("s1", force=True)),
 }
 
 #: Each is a row of transactions.
@@ -226,4 +309,6 @@ LEVERS = {
     "prune_all_turns": Scenario(
         _turns, lambda s, _: s.maintenance.prune_turn_commits(2**62, limit=2)
     ),
+    "vacuum_inputs": Scenario(_ended, lambda s, _: s.sessions.vacuum("s1", limit=2)),
+    "vacuum_all_inputs": Scenario(_ended, lambda s, _: s.maintenance.vacuum(limit=2)),
 }

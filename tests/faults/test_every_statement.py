@@ -21,7 +21,15 @@ Dump = dict[str, list[tuple[Any, ...]]]
 Hook = Callable[[str, str], None]
 
 
-SEQUENCES = ("session_key_seq", "branch_id_seq", "blob_key_seq", "attachment_staging_key_seq")
+#: Of the server's tables: whatever draws from one would differ from run to run.
+SEQUENCES = (
+    "session_key_seq",
+    "branch_id_seq",
+    "blob_key_seq",
+    "work_seq_seq",
+    "turn_input_seq_seq",
+    "attachment_staging_key_seq",
+)
 
 
 class InjectedFault(Exception):

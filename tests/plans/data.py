@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tests.plans import inputs
+
 SESSIONS = 20_000
 NODES = 6
 FORKS = 10_000
@@ -104,6 +106,7 @@ def tables() -> Iterator[Table]:
         [(SESSIONS + n, n % 2, 40, n) for n in range(SESSIONS)],
     )
     yield Table("removal", "session", [(SESSIONS + n,) for n in range(1, SESSIONS)])
+    yield from (Table(*each) for each in inputs.rows())
 
 
 def _owner(session: int) -> tuple[str | None, str | None]:
@@ -301,6 +304,10 @@ INDEXES = {
     "list_by_label_newest": {"label_by_value"},
     "list_by_parent_newest": {"session_meta_by_parent"},
 }
+
+SAMPLES |= inputs.SAMPLES
+SPECIAL |= inputs.SPECIAL
+INDEXES |= inputs.INDEXES
 
 
 def arguments(name: str, wanted: Iterable[str]) -> dict[str, Any]:

@@ -8,11 +8,12 @@ that does the same for the plain case and declines every other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from holdfast.errors import MissingBlob, RuntimeTurnCommitConflict, SessionBusy
+from holdfast.errors import MissingBlob, Refused, RuntimeTurnCommitConflict, SessionBusy
 from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult
 from holdfast.model.graph import Append, Node, Splice
 from holdfast.model.sessions import SessionCreate
@@ -81,11 +82,9 @@ async def _commit(
     replay = _replayed_turn(prepared, found)
     if replay is not None:
         return await _honour_release(tx, at, prepared, replay)
-    plan = None
-    if _may_be_repeated(prepared, found):
-        plan = plan_of(prepared, found.head, found.rows, repeatable=True)
-        if plan.replayed:
-            return await _honour_release(tx, at, prepared, _as_before(found.head))
+    plan = _repeated(prepared, found)
+    if plan is not None and plan.replayed:
+        return await _honour_release(tx, at, prepared, _as_before(found.head))
     _judge_lease(prepared, found, momentary=momentary)
     commit = prepared.commit
     heads.must_match(commit.session_id, commit.expected_head_revision, found.head)
@@ -203,6 +202,15 @@ def _may_be_known(prepared: Prepared) -> bool:
 def _may_be_repeated(prepared: Prepared, found: _Found) -> bool:
     """Whether this may be a commit made before: never the one that makes the session."""
     return _may_be_known(prepared) and found.head["head_revision"] > 0
+
+
+def _repeated(prepared: Prepared, found: _Found) -> Plan | None:
+    """The plan of what may be a replay; what is wrong with its graph is told later (COM-1, 9)."""
+    if not _may_be_repeated(prepared, found):
+        return None
+    with suppress(Refused):
+        return plan_of(prepared, found.head, found.rows, repeatable=True)
+    return None
 
 
 def _judge_lease(prepared: Prepared, found: _Found, *, momentary: bool) -> None:

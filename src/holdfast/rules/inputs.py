@@ -98,23 +98,32 @@ def stored(row: Mapping[str, Any], session_id: str) -> PendingTurnInput:
         raise CorruptRecord("turn_input", input_id, "digest")
     try:
         submitted = _ingress.decode(row["submitted"])
-        return _stored(row, session_id, submitted, parse(row["body"].encode()))
+        given = parse(row["body"].encode())
     except ValueError as error:
         raise CorruptRecord("turn_input", input_id, "unparsable") from error
+    current = _current(row)
+    # It is bound as it was submitted, or no longer.
+    if current not in (submitted, NextTurn()):
+        raise CorruptRecord("turn_input", input_id, "ingress")
+    return _record(row, session_id, current, submitted, given)
 
 
-def _stored(
-    row: Mapping[str, Any], session_id: str, submitted: Ingress, given: JsonValue
+def _current(row: Mapping[str, Any]) -> Ingress:
+    turn = row["turn_id"]
+    return NextTurn() if turn is None else ActiveTurn(turn, row["min_boundary"])
+
+
+def _record(
+    row: Mapping[str, Any], session_id: str, current: Ingress, submitted: Ingress, given: JsonValue
 ) -> PendingTurnInput:
     if row["state"] not in STATES:
         raise CorruptRecord("turn_input", row["input_id"], "state")
-    turn = row["turn_id"]
     return PendingTurnInput(
         session_id=session_id,
         input_id=row["input_id"],
         enqueue_seq=row["seq"],
         source_key=row["source_key"],
-        ingress=NextTurn() if turn is None else ActiveTurn(turn, row["min_boundary"]),
+        ingress=current,
         submitted_ingress=submitted,
         state=row["state"],
         enqueued_at_ms=row["enqueued_at_ms"],
@@ -233,6 +242,5 @@ def _readable(row: Mapping[str, Any], session_id: str) -> PendingTurnInput:
     try:
         return stored(row, session_id)
     except CorruptRecord:
-        current = row["turn_id"]
-        ingress = NextTurn() if current is None else ActiveTurn(current, row["min_boundary"])
-        return _stored(row, session_id, ingress, row["body"])
+        current = _current(row)
+        return _record(row, session_id, current, current, row["body"])

@@ -42,8 +42,12 @@ SELECT * FROM stored;
 -- What is stored under an id or a source key, and the session.
 SELECT s.key, {input_columns}
   FROM holdfast.session s
-  LEFT JOIN holdfast.turn_input i
-    ON i.session = s.key AND (i.input_id = %(input_id)s OR i.source_key = %(source_key)s)
+  LEFT JOIN LATERAL (
+       SELECT a.* FROM holdfast.turn_input a
+        WHERE a.session = s.key AND a.input_id = %(input_id)s
+        UNION
+       SELECT a.* FROM holdfast.turn_input a
+        WHERE a.session = s.key AND a.source_key = %(source_key)s) i ON true
  WHERE s.id = %(session_id)s;
 
 -- fragment: input_claim_is_live
@@ -89,19 +93,28 @@ SELECT * FROM found ORDER BY seq
 (SELECT count(*) FROM found) <= %(maximum)s
 
 -- name: cancel_inputs
-WITH {moment}, found AS MATERIALIZED (
+-- By one index and by the other: asked for together, all inputs of the session would be read.
+WITH {moment}, named AS MATERIALIZED (
+    SELECT a.seq FROM moment m JOIN holdfast.turn_input a ON a.session = m.key
+     WHERE a.input_id = ANY (%(input_ids)s::text[])
+     UNION
+    SELECT a.seq FROM moment m JOIN holdfast.turn_input a ON a.session = m.key
+     WHERE a.source_key = ANY (%(source_keys)s::text[])
+), found AS MATERIALIZED (
     SELECT {found_columns}
-      FROM moment m JOIN holdfast.turn_input i ON i.session = m.key
+      FROM moment m CROSS JOIN named n JOIN holdfast.turn_input i ON i.seq = n.seq
      WHERE m.key = coalesce(%(bound_key)s, m.key)
-       AND (i.input_id = ANY (%(input_ids)s::text[]) OR i.source_key = ANY (%(source_keys)s::text[]))
 ), {cancelled};
 
 -- name: cancel_input_suffix
 -- The anchor and all behind it; nothing is cancelled where that is more than allowed.
 WITH {moment}, anchor AS MATERIALIZED (
-    SELECT min(i.seq) AS seq FROM moment m JOIN holdfast.turn_input i ON i.session = m.key
-     WHERE m.key = coalesce(%(bound_key)s, m.key)
-       AND (i.input_id = %(input_id)s OR i.source_key = %(source_key)s)
+    SELECT coalesce(
+               (SELECT a.seq FROM holdfast.turn_input a
+                 WHERE a.session = m.key AND a.input_id = %(input_id)s),
+               (SELECT a.seq FROM holdfast.turn_input a
+                 WHERE a.session = m.key AND a.source_key = %(source_key)s)) AS seq
+      FROM moment m WHERE m.key = coalesce(%(bound_key)s, m.key)
 ), found AS MATERIALIZED (
     SELECT i.*
       FROM moment m CROSS JOIN anchor a CROSS JOIN LATERAL (
@@ -120,10 +133,14 @@ i.session = f.key AND i.ended_at_ms IS NULL
            END
 
 -- fragment: is_sound_input
--- A damaged input has to fail before the claim commits; its digest is that of rules/inputs.py.
-CASE WHEN i.digest = encode(sha256(convert_to(concat_ws(chr(10), i.submitted, i.body),
-                                              'UTF8')), 'hex')
-         THEN true ELSE holdfast.damaged('turn_input', i.input_id) END
+-- A damaged input has to fail before the claim commits; the rule is that of rules/inputs.py.
+CASE WHEN i.digest <> encode(sha256(convert_to(concat_ws(chr(10), i.submitted, i.body),
+                                               'UTF8')), 'hex')
+         THEN holdfast.damaged('turn_input', i.input_id)
+         WHEN i.turn_id IS NULL THEN true
+         WHEN i.submitted::json ->> 'turn_id' = i.turn_id
+          AND i.submitted::json ->> 'min_boundary' = i.min_boundary THEN true
+         ELSE holdfast.damaged('turn_input', i.input_id) END
 
 -- name: claim_inputs
 WITH {moment}, {fence}, ready AS MATERIALIZED (
@@ -182,8 +199,7 @@ SELECT {lease_columns}, i.*
 -- What the claims of a commit still own.
 SELECT i.seq, i.input_id, i.claim_id, i.claim_token
   FROM holdfast.session s JOIN holdfast.turn_input i ON i.session = s.key
- WHERE s.id = %(session_id)s AND i.claim_token = ANY (%(claim_tokens)s::text[])
- ORDER BY i.seq;
+ WHERE s.id = %(session_id)s AND i.claim_token = ANY (%(claim_tokens)s::text[]);
 
 -- name: complete_inputs
 UPDATE holdfast.turn_input i

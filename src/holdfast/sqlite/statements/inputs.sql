@@ -29,8 +29,10 @@ ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
 -- What is stored under an id or a source key, and the session.
 SELECT s.key, {input_columns}
   FROM session s
-  LEFT JOIN turn_input i
-    ON i.session = s.key AND (i.input_id = :input_id OR i.source_key = :source_key)
+  LEFT JOIN turn_input i ON i.seq IN (
+       SELECT a.seq FROM turn_input a WHERE a.session = s.key AND a.input_id = :input_id
+        UNION ALL
+       SELECT a.seq FROM turn_input a WHERE a.session = s.key AND a.source_key = :source_key)
  WHERE s.id = :session_id;
 
 -- fragment: input_claim_is_live
@@ -62,25 +64,28 @@ SET state = 'cancelled', ended_at_ms = :now_ms, ready_at_ms = NULL,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
 
 -- fragment: named
-s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
-       AND (i.input_id IN (SELECT value FROM json_each(:input_ids))
-            OR i.source_key IN (SELECT value FROM json_each(:source_keys)))
+-- By one index and by the other: asked for together, all inputs of the session would be read.
+session s CROSS JOIN turn_input i ON i.seq IN (
+       SELECT a.seq FROM turn_input a
+        WHERE a.session = s.key AND a.input_id IN (SELECT value FROM json_each(:input_ids))
+        UNION ALL
+       SELECT a.seq FROM turn_input a
+        WHERE a.session = s.key AND a.source_key IN (SELECT value FROM json_each(:source_keys)))
+ WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
 
 -- name: cancel_inputs
 -- The rows as they are found; then those that can be cancelled are.
-SELECT {found_columns}
-  FROM session s CROSS JOIN turn_input i ON i.session = s.key WHERE {named} ORDER BY i.seq;
+SELECT {found_columns} FROM {named} ORDER BY i.seq;
 UPDATE turn_input {cancel}
- WHERE seq IN (SELECT i.seq FROM session s CROSS JOIN turn_input i ON i.session = s.key
-                WHERE {named} AND {cancellable}) AND :maximum > 0;
+ WHERE seq IN (SELECT i.seq FROM {named} AND {cancellable}) AND :maximum > 0;
 
 -- fragment: behind
 -- The anchor and all behind it.
 session s CROSS JOIN turn_input i ON i.session = s.key
  WHERE s.id = :session_id AND s.key = coalesce(:bound_key, s.key)
-   AND i.seq >= (SELECT min(a.seq) FROM turn_input a
-                  WHERE a.session = s.key
-                    AND (a.input_id = :input_id OR a.source_key = :source_key))
+   AND i.seq >= coalesce(
+       (SELECT a.seq FROM turn_input a WHERE a.session = s.key AND a.input_id = :input_id),
+       (SELECT a.seq FROM turn_input a WHERE a.session = s.key AND a.source_key = :source_key))
 
 -- name: cancel_input_suffix
 -- Nothing is cancelled where there are more than allowed.
@@ -157,8 +162,7 @@ i.session = f.key AND i.ended_at_ms IS NULL AND i.state = 'accepted'
 -- What the claims of a commit still own.
 SELECT i.seq, i.input_id, i.claim_id, i.claim_token
   FROM session s CROSS JOIN turn_input i ON i.session = s.key
- WHERE s.id = :session_id AND i.claim_token IN (SELECT value FROM json_each(:claim_tokens))
- ORDER BY i.seq;
+ WHERE s.id = :session_id AND i.claim_token IN (SELECT value FROM json_each(:claim_tokens));
 
 -- name: complete_inputs
 UPDATE turn_input

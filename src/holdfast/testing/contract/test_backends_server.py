@@ -13,6 +13,16 @@ import pytest
 
 import holdfast
 from holdfast import Lease, LeaseLost, LocalProcess, SessionBusy, StoreUnavailable, local_process
+from holdfast.testing.contract.lanes import (
+    enqueue,
+    names,
+    queued,
+    settle,
+    states,
+    submit,
+    texts,
+    work,
+)
 from holdfast.testing.contract.samples import (
     ALICE,
     BOB,
@@ -148,6 +158,35 @@ def test_commits_need_no_session_state(world: World) -> None:
     assert len(path_ids(store)) == 11
     assert store.sessions.lease("s1") is None
     assert [line.session_id for line in store.sessions.list().sessions] == ["s1"]
+
+
+@pytest.mark.scenario("BAK-T8")
+def test_claims_need_no_session_state(world: World) -> None:
+    store = pooled(world)
+    for number in range(3):
+        enqueue(store, f"work {number}", delivery_policy="earliest_safe_boundary")
+        submit(store, f"input {number}", "t", input_id=f"{number}")
+    held = lease_on(store, "s1")
+    given_back = store.inputs.claim_active(held, "t", "after_work", 1)
+    assert store.inputs.abandon(given_back) == 1
+    taken = store.queue.claim_at_checkpoint(held, "t", "after_work")
+    assert (texts(taken.inputs.inputs), names(taken.work.batches)) == (
+        ["input 0", "input 1", "input 2"],
+        ["work 0"],
+    )
+    assert store.inputs.cancel("s1", ["0"])[0].outcome == "already_claimed"
+    settle(
+        store,
+        held,
+        completed_turn_input_claims=[taken.inputs],
+        completed_queue_claims=[taken.work],
+        enqueued_queue_batches=[work("follow-up")],
+        release_session_execution_lease=True,
+    )
+
+    assert queued(store) == ["work 1", "work 2", "follow-up"]
+    assert set(states(store).values()) == {"completed"}
+    assert [each.session_id for each in store.queue.ready_sessions()] == ["s1"]
 
 
 @pytest.mark.scenario("BAK-T8")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import HeadRevisionConflict
+from holdfast.testing.contract.lanes import enqueue, submit
 from holdfast.testing.contract.samples import chain, checkpoint, put, turn
 from holdfast.testing.world import World
 
@@ -41,6 +42,11 @@ class Steps:
         revision: int = put(self.store, "s1", checkpoint=checkpoint(number)).head_revision
         return revision
 
+    def enqueue(self) -> None:
+        """Work and input that reach the session between its commits."""
+        enqueue(self.store)
+        submit(self.store)
+
     def left(self) -> list[bool]:
         return [self.store.blobs.has(ref) for ref in self.orphans]
 
@@ -50,9 +56,12 @@ def test_runs_follow_every_second_revision_and_reopening_shifts_nothing(world: W
     # A store in memory cannot be reopened: all four revisions are made by the one there is.
     steps = Steps(world.open(gc_every_commits=2))
 
-    assert [steps.commit(), steps.commit()] == [1, 2]
+    assert steps.commit() == 1
+    steps.enqueue()
+    assert steps.commit() == 2
     await_runs(world, steps.store, 1)
     assert steps.left() == [False, False]
+    steps.enqueue()
 
     before = 1
     if world.is_durable:

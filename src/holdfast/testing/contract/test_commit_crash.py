@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import holdfast
-from holdfast import Lease, RuntimeCommit, Session
+from holdfast import Lease, QueuedWorkClaim, RuntimeCommit, Session, TurnInputClaim
 from holdfast.testing.calm import Calm, Loop
 from holdfast.testing.clock import ManualClock
+from holdfast.testing.contract.lanes import enqueue, names, queued, states, submit, work
 from holdfast.testing.contract.samples import (
     AN_ID,
     ANOTHER_ID,
@@ -35,8 +36,16 @@ class CutOff(Exception):
     """The commit goes no further."""
 
 
-def before_it(store: Any, session_id: str) -> Lease:
-    """A session with a past, and the lease under which it is to be continued."""
+class Given(NamedTuple):
+    """The lease under which a session is to be continued, and what was claimed under it."""
+
+    lease: Lease
+    work: QueuedWorkClaim
+    inputs: TurnInputClaim
+
+
+def before_it(store: Any, session_id: str) -> Given:
+    """A session with a past, and with work and inputs, some of them claimed."""
     put(
         store,
         session_id,
@@ -50,15 +59,26 @@ def before_it(store: Any, session_id: str) -> Lease:
     )
     store.attachments.record_intent(session_id, AN_ID)
     store.attachments.record_intent(session_id, ANOTHER_ID, owner_kind="turn", owner_id="t1")
-    return lease_on(store, session_id)
+    for name in ("settled", "waits"):
+        enqueue(store, name, session_id=session_id, source_key=name)
+    submit(store, "accepted", "t1", session_id=session_id)
+    submit(store, "left over", "t1", session_id=session_id, boundary="before_completion")
+    lease = lease_on(store, session_id)
+    claimed = store.queue.claim_exactly(lease, "idle", [_first_batch(store, session_id)])
+    return Given(lease, claimed, store.inputs.claim_active(lease, "t1", "after_work"))
 
 
-def everything(session_id: str, lease: Lease) -> RuntimeCommit:
+def _first_batch(store: Any, session_id: str) -> str:
+    batch_id: str = store.queue.list(session_id, limit=1)[0].batch_id
+    return batch_id
+
+
+def everything(session_id: str, given: Given) -> RuntimeCommit:
     """A commit with something of every kind that it can settle."""
     return commit(
         session_id,
         expected_head_revision=1,
-        session_execution_lease=lease,
+        session_execution_lease=given.lease,
         release_session_execution_lease=True,
         graph=holdfast.Splice(1, chain("c", "d").nodes),
         config={"model": "new"},
@@ -68,6 +88,15 @@ def everything(session_id: str, lease: Lease) -> RuntimeCommit:
         usage_deltas=[spent("chat", "m", 2), spent("tool")],
         turn_commit=turn("t1", session_id),
         committed_attachment_ids=[AN_ID],
+        completed_queue_claims=[given.work],
+        completed_turn_input_claims=[given.inputs],
+        originating_claims=[given.work, given.inputs],
+        enqueued_queue_batches=[
+            work("settled", session_id, source_key="settled"),
+            work("waits", session_id, source_key="waits"),
+            work("follow-up", session_id, source_key="follow-up"),
+        ],
+        interrupted_turn_input_turn_id="t1",
         head_tag="new",
         activity_us=5,
     )
@@ -106,6 +135,11 @@ def describe(store: Any, session_id: str) -> list[Any]:
         loaded.checkpoint and loaded.checkpoint.components.keys(),
         loaded.token_ledger,
         stamp and stamp.result.head_revision,
+        stamp and [each.created for each in stamp.result.enqueued_queue_batches],
+        queued(store, session_id),
+        states(store, session_id),
+        names(store.queue.list_pending(session_id)),
+        session_id in [each.session_id for each in store.queue.ready_sessions(limit=1_000)],
         store.sessions.lease(session_id) is not None,
         (listed.node_count, listed.user_message_count, listed.activity_us),
     ]
@@ -116,14 +150,14 @@ def failed_everywhere(store: Any, world: World) -> list[str]:
     backend = world.backend(store)
     for moment in itertools.count():
         session_id = f"s{moment}"
-        lease = before_it(store, session_id)
+        given = before_it(store, session_id)
 
         def fail() -> None:
             raise CutOff
 
         backend.on_statement = cut_at(moment, fail)
         try:
-            store.sessions.commit(everything(session_id, lease))
+            store.sessions.commit(everything(session_id, given))
             return [f"s{each}" for each in range(moment + 1)]
         except CutOff:
             continue
@@ -143,9 +177,9 @@ def killed_everywhere(
             try:
                 own = holdfast.open(url, clock=ManualClock(now_ms), **settings)
                 face: Any = Calm(own.aio, Loop()) if colour == "async" else own
-                lease = before_it(face, f"s{moment}")
+                given = before_it(face, f"s{moment}")
                 own._core.backend.on_statement = cut_at(moment, lambda: os._exit(1))  # type: ignore[attr-defined]
-                face.sessions.commit(everything(f"s{moment}", lease))
+                face.sessions.commit(everything(f"s{moment}", given))
             except BaseException:
                 os._exit(2)
             os._exit(0)

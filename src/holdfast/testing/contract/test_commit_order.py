@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,11 +16,16 @@ from holdfast import (
     HeadRevisionConflict,
     InvalidArgument,
     LeaseLost,
+    MissingBlob,
+    QueuedWorkClaimSuperseded,
+    QueuedWorkCompletion,
     RuntimeTurnCommitConflict,
     SessionBindingMismatch,
     SessionBusy,
     SessionDeleted,
     Tag,
+    TurnInputClaimSuperseded,
+    TurnInputCompletion,
 )
 from holdfast.testing.contract.samples import (
     chain,
@@ -32,15 +38,33 @@ from holdfast.testing.contract.samples import (
     turn,
 )
 
+STALE = {"session_id": "s1", "claim_id": "c", "claim_token": "stale"}
 #: A fault of each of COM-1's steps; what a commit needs to have none of them is its lease.
 STATIC: dict[str, Any] = {"usage_deltas": [spent("chat", "m", -1)]}
 REPLAYED: dict[str, Any] = {"turn_commit": turn("t1", turn_commit_hash="other")}
 UNLEASED: dict[str, Any] = {"session_execution_lease": None}
 BEHIND: dict[str, Any] = {"expected_head_revision": 0}
+WORK_TAKEN: dict[str, Any] = {
+    "completed_queue_claims": [QueuedWorkCompletion(**STALE, batch_ids=["b"])]
+}
+INPUTS_TAKEN: dict[str, Any] = {
+    "completed_turn_input_claims": [TurnInputCompletion(**STALE, input_ids=["i"])]
+}
 DANGLING: dict[str, Any] = {"graph": Append([message("x", parent_node_id="none")])}
 UNSTORED: dict[str, Any] = {
     "checkpoint": CheckpointDraft(turn_state={}, components={"tool_state": Component(ref="00")})
 }
+#: In the order of COM-1, each with what a commit is told that has this fault first.
+IN_ORDER: list[tuple[dict[str, Any], type[Exception]]] = [
+    (STATIC, InvalidArgument),
+    (REPLAYED, RuntimeTurnCommitConflict),
+    (UNLEASED, LeaseLost),
+    (BEHIND, HeadRevisionConflict),
+    (WORK_TAKEN, QueuedWorkClaimSuperseded),
+    (INPUTS_TAKEN, TurnInputClaimSuperseded),
+    (DANGLING, GraphIntegrity),
+    (UNSTORED, MissingBlob),
+]
 
 
 @pytest.fixture
@@ -59,6 +83,28 @@ def attempt(store: Any, lease: Any, *faults: dict[str, Any]) -> None:
     for fault in faults:
         fields |= fault
     store.sessions.commit(commit("s1", **fields))
+
+
+def step(number: int) -> str:
+    return IN_ORDER[number][1].__name__
+
+
+@pytest.mark.scenario("COM-T14")
+@pytest.mark.parametrize(
+    ("first", "second"), list(itertools.combinations(range(len(IN_ORDER)), 2)), ids=step
+)
+def test_of_two_faults_the_first_decides(store: Any, lease: Any, first: int, second: int) -> None:
+    (fault, error), (other, _) = IN_ORDER[first], IN_ORDER[second]
+
+    with pytest.raises(error):
+        attempt(store, lease, other, fault)
+
+
+@pytest.mark.scenario("COM-T14")
+@pytest.mark.parametrize("first", range(len(IN_ORDER)), ids=step)
+def test_of_all_faults_left_the_first_decides(store: Any, lease: Any, first: int) -> None:
+    with pytest.raises(IN_ORDER[first][1]):
+        attempt(store, lease, *(fault for fault, _ in IN_ORDER[first:]))
 
 
 @pytest.mark.scenario("COM-T14")

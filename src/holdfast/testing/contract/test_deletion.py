@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import Child, HeadRevisionConflict, SessionBusy, SessionCreate, Splice
 from holdfast.testing.contract import children
+from holdfast.testing.contract.lanes import submit
 from holdfast.testing.contract.samples import (
     ALICE,
     chain,
@@ -98,12 +99,26 @@ def test_a_fork_of_a_deleted_session_is_as_before(world: World, store: Any) -> N
 @pytest.mark.scenario("FAC-T5")
 def test_deleting_twice_says_so(store: Any) -> None:
     put(store, "s1", graph=chain("a"))
+    submit(store, "hi")
     lease_on(store, "s1", ttl_ms=0)
 
     first, second = store.sessions.delete("s1"), store.sessions.delete("s1")
 
     assert (first.deleted, second.deleted) == (True, False)
     assert store.sessions.open("s1") is None
+    assert store.inputs.list("s1") == []
+
+
+@pytest.mark.scenario("FAC-T5")
+def test_what_only_has_an_input_can_be_deleted(store: Any) -> None:
+    submit(store, "early")
+    assert store.sessions.open("s1") is None
+
+    first, second = store.sessions.delete("s1"), store.sessions.delete("s1")
+
+    assert (first.deleted, second.deleted) == (True, False)
+    assert store.inputs.list("s1") == []
+    assert store.queue.ready_sessions() == []
 
 
 def test_deleting_what_never_was_says_so(world: World, store: Any) -> None:
@@ -134,6 +149,8 @@ def test_a_recreated_session_is_a_clean_slate(store: Any) -> None:
     assert (loaded.graph.nodes[0].sequence, loaded.token_ledger, loaded.config) == (1, [], {})
     assert (loaded.checkpoint, loaded.agent_frames) == (None, [])
     assert view.load_turn_commit("t1") is None
+    assert (view.inputs.list(), view.queue.list()) == ([], [])
+    assert store.queue.ready_sessions() == []
 
 
 @pytest.mark.scenario("FAC-T8")

@@ -16,9 +16,12 @@ from holdfast import (
     SessionCreate,
     VacuumReport,
 )
+from holdfast.testing.contract.lanes import said, work
 from holdfast.testing.contract.samples import (
     chain,
     checkpoint,
+    commit,
+    lease_on,
     message,
     path_ids,
     put,
@@ -175,6 +178,8 @@ def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
         lambda: store.maintenance.prune_turn_commits(end_ms, limit=3),
         lambda: store.sessions.prune_turn_commits("s0", end_ms, limit=1),
         lambda: store.maintenance.collect_garbage(limit=3),
+        lambda: store.maintenance.prune_settled_source_keys(end_ms, limit=3),
+        lambda: store.sessions.prune_settled_source_keys("s0", end_ms, limit=1),
     ]
     writing, unfinished = threading.Event(), set(range(WRITERS))
 
@@ -203,6 +208,9 @@ def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
     assert outcomes[:WRITERS] == [COMMITS] * WRITERS
     assert all(isinstance(pulled, int) and pulled > 0 for pulled in outcomes[WRITERS:]), outcomes
     store.maintenance.vacuum()
+    store.maintenance.prune_settled_source_keys(end_ms)
+    assert world.sql(store, "SELECT count(*) FROM {work}") == [(0,)]
+    assert world.sql(store, "SELECT count(*) FROM {turn_input}") == [(0,)]
     for number in range(WRITERS):
         assert path_ids(store, f"s{number}", scope=LoadScope.FULL_GRAPH) == list(
             map(str, range(COMMITS))
@@ -214,14 +222,22 @@ def test_beside_commits_every_lever_finishes_and_no_commit_is_lost(
 
 
 def settle(store: Any, session_id: str, number: int) -> None:
-    """One turn, with a node beside the path that is tombstoned at once."""
+    """One turn of a batch and an input, with a node beside the path that is tombstoned at once."""
     taken, aside = str(number), f"aside-{number}"
-    put(
-        store,
-        session_id,
-        graph=Append([message(taken), message(aside)], leaf=taken),
-        turn_commit=turn(f"t{number}", session_id),
-        checkpoint=checkpoint(number, tool_state=taken.encode()),
+    store.queue.enqueue(work(taken, session_id, source_key=taken))
+    store.inputs.enqueue(said(taken, session_id=session_id, source_key=taken))
+    lease = lease_on(store, session_id)
+    store.sessions.commit(
+        commit(
+            session_id,
+            session_execution_lease=lease,
+            release_session_execution_lease=True,
+            completed_queue_claims=[store.queue.claim(lease)],
+            completed_turn_input_claims=[store.inputs.claim_next(lease)],
+            graph=Append([message(taken), message(aside)], leaf=taken),
+            turn_commit=turn(f"t{number}", session_id),
+            checkpoint=checkpoint(number, tool_state=taken.encode()),
+        )
     )
     store.sessions.tombstone(session_id, [aside])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast.testing.contract.lanes import enqueue, submit
 from holdfast.testing.contract.samples import (
     AN_ID,
     BOB,
@@ -33,6 +34,8 @@ def full(store: Any, session_id: str = "s1") -> None:
     )
     store.sessions.tombstone(session_id, ["b"])
     store.attachments.record_intent(session_id, AN_ID)
+    enqueue(store, "waits", session_id=session_id)
+    submit(store, "waits", session_id=session_id)
     lease_on(store, session_id, BOB, ttl_ms=0)
 
 
@@ -52,6 +55,11 @@ def shown(store: Any, session_id: str = "s1") -> list[Any]:
         *(line for line in at.list().sessions if line.session_id == session_id),
         *at.list(labels={"name": "value"}).sessions,
         *at.list(scope=("a", "b")).sessions,
+        *store.queue.list(session_id),
+        *store.queue.list_pending(session_id),
+        *store.inputs.list(session_id),
+        *store.inputs.list_pending(session_id),
+        *(ready for ready in store.queue.ready_sessions() if ready.session_id == session_id),
     ]
 
 
