@@ -277,11 +277,13 @@ def abandon_many(env: Settings, claims: Collection[QueuedWorkClaim]) -> Steps[in
 
 def abandoning(name: str, family: Family, given: Sequence[Any], at: Address | None) -> Steps[int]:
     """Frees what claims of a family still own; how many rows."""
-    shown = [presented(family, each, "claim") for each in given]
+    if at is not None:
+        shown = [presented(family, each, "claim") for each in given]
+        at.check_same(shown[0]["session_id"])
+    else:
+        shown = [presented(family, each, f"claims[{i}]") for i, each in enumerate(given)]
     if not shown:
         return Done(0)
-    if at is not None:
-        at.check_same(shown[0]["session_id"])
     ids = sorted({each["session_id"] for each in shown})
     document = msgspec.json.encode(shown).decode()
 
@@ -305,6 +307,8 @@ def ready_sessions(
     env: Settings, limit: int = 100, after: ReadySession | None = None
 ) -> Steps[list[ReadySession]]:
     """Sessions that nobody runs and that have something to do, longest ready first."""
+    if after is not None:
+        checks.record(after, ReadySession, "after")
     last = after or ReadySession("", -checks.MAX_INTEGER)
     page = {
         "after_ready": checks.instant(last.ready_since_ms, "after.ready_since_ms"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from holdfast import (
     SessionDeleted,
 )
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.contract.catalogue import ATTACHMENTS, Operation
+from holdfast.testing.contract.catalogue import ATTACHMENTS, Operation, Unnamed
 from holdfast.testing.contract.samples import chain, create, put, turn
 from holdfast.testing.world import World
 
@@ -473,17 +472,6 @@ def test_an_intent_makes_the_session_present_and_not_known(store: Any) -> None:
 # --- views -------------------------------------------------------------------------------
 
 
-class _Unnamed:
-    """A view's area that is told a session id all the same, and leaves it out."""
-
-    def __init__(self, area: Any) -> None:
-        self._area = area
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._area, name)
-        return lambda _, *args: method(*args)
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "created_anew"])
 @pytest.mark.parametrize("name", ATTACHMENTS)
 def test_a_view_that_outlived_its_session_has_no_attachments(
@@ -498,6 +486,6 @@ def test_a_view_that_outlived_its_session_has_no_attachments(
     before = world.dump(store)
 
     with pytest.raises(SessionDeleted):
-        operation(_Unnamed(view.attachments), "")
+        operation(Unnamed(view.attachments), "")
 
     assert world.dump(store) == before

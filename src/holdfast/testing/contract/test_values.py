@@ -19,7 +19,7 @@ from holdfast import (
 )
 from holdfast.attachment_area import Attachments
 from holdfast.face import Descriptor
-from holdfast.store import Artifacts, Blobs, Maintenance, Sessions
+from holdfast.store import Artifacts, Blobs, Inputs, Maintenance, Queue, Sessions
 from holdfast.testing.contract.catalogue import ABOUT_A_SESSION, EVERY
 from holdfast.testing.contract.samples import chain, commit, create, message, path_ids, put
 from holdfast.testing.world import World
@@ -39,6 +39,8 @@ AREAS = {
     "artifacts": Artifacts,
     "maintenance": Maintenance,
     "attachments": Attachments,
+    "queue": Queue,
+    "inputs": Inputs,
 }
 
 
@@ -63,7 +65,8 @@ def test_no_operation_takes_a_session_id_that_is_no_identifier(world: World, sto
         for wrong, reason in WRONG.items():
             with pytest.raises(InvalidArgument) as refused:
                 operation(store, wrong)
-            assert refused.value.field in ("session_id", "parent_session_id"), name
+            field = refused.value.field.rpartition(".")[2]
+            assert field in ("session_id", "parent_session_id"), name
             assert refused.value.reason == reason, name
 
     assert world.dump(store) == before

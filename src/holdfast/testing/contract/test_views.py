@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
 import holdfast
-from holdfast import LeaseLost, SessionBindingMismatch, SessionCreate, SessionDeleted
+from holdfast import Lease, LeaseLost, SessionBindingMismatch, SessionCreate, SessionDeleted
 from holdfast.face import Descriptor
-from holdfast.store import SessionView
-from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, on_view
+from holdfast.store import InputVerbs, QueueVerbs, SessionView
+from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, area_of, on_view
 from holdfast.testing.contract.samples import (
     ALICE,
     chain,
@@ -26,9 +27,11 @@ from holdfast.testing.world import World
 
 
 def test_the_catalogue_of_a_views_operations_is_complete() -> None:
+    areas: dict[str, Any] = {"sessions": SessionView, "queue": QueueVerbs, "inputs": InputVerbs}
     listed = {
-        name
-        for base in SessionView.__mro__
+        f"{area}.{name}"
+        for area, owner in areas.items()
+        for base in owner.__mro__
         for name, value in vars(base).items()
         if isinstance(value, Descriptor)
     }
@@ -55,7 +58,7 @@ def test_a_view_refuses_records_of_another_session(world: World, store: Any) -> 
 
     for name, operation in BY_RECORD.items():
         with pytest.raises(SessionBindingMismatch) as refused:
-            operation(view, "s2")
+            operation(area_of(view, name), "s2")
         told = (refused.value.bound_session_id, refused.value.attempted_session_id)
         assert told == ("s1", "s2"), name
 
@@ -119,9 +122,27 @@ def test_a_view_that_outlived_its_session_does_nothing(
     assert world.dump(store) == before
 
 
+#: They end the session, answer about another one, or need what nobody has.
+_TELL_NOTHING = {"sessions.delete", "sessions.fork", "sessions.reclaim_lease"}
+#: They need a live lease.
+_FENCED: dict[str, Callable[[Any, Lease], Any]] = {
+    "sessions.commit": lambda at, held: at.commit(
+        commit(held.session_id, session_execution_lease=held)
+    ),
+    "sessions.renew_lease": lambda at, held: at.renew_lease(held),
+    "sessions.release_lease": lambda at, held: at.release_lease(held),
+    "queue.claim": lambda at, held: at.claim(held),
+    "queue.claim_command": lambda at, held: at.claim_command(held),
+    "queue.claim_exactly": lambda at, held: at.claim_exactly(held, "idle", ["qwb:none"]),
+    "inputs.claim_active": lambda at, held: at.claim_active(held, "t1", "after_work"),
+    "inputs.claim_next": lambda at, held: at.claim_next(held),
+    "inputs.recover_orphaned": lambda at, held: at.recover_orphaned(held),
+}
+
+
 @pytest.mark.scenario("FAC-T7")
 def test_a_view_remembers_the_session_from_its_first_answer(store: Any) -> None:
-    for first in {*BY_ID, *BY_RECORD} - {"delete", "fork", "reclaim_lease"}:
+    for first in {*BY_ID, *BY_RECORD} - _TELL_NOTHING:
         view = store.session(first)
         _first_use(store, view, first)
         store.sessions.delete(first, force=True)
@@ -134,12 +155,11 @@ def test_a_view_remembers_the_session_from_its_first_answer(store: Any) -> None:
 
 def _first_use(store: Any, view: Any, name: str) -> None:
     known = create(store, name)
-    if name not in ("commit", "renew_lease", "release_lease"):
+    if name not in _FENCED:
         on_view(view, name)
         return
     held = known.claim_lease(ALICE, 30_000).lease
-    record = commit(name, session_execution_lease=held) if name == "commit" else held
-    getattr(view, name)(record)
+    _FENCED[name](area_of(view, name), held)
 
 
 def test_a_refused_write_tells_a_view_nothing(store: Any) -> None:
