@@ -136,6 +136,7 @@ from holdfast.model.values import (
 )
 from holdfast.opening import open
 from holdfast.owners import local_process
+from holdfast.rules.drafts import frame_handoff, session_command
 from holdfast.rules.turn_hash import turn_commit_hash
 from holdfast.rules.usage import diff_token_ledger, usage_report
 from holdfast.runtime.guard import AsyncGuard, Guard
@@ -276,8 +277,10 @@ __all__ = [
     "UsageReport",
     "VacuumReport",
     "diff_token_ledger",
+    "frame_handoff",
     "local_process",
     "open",
+    "session_command",
     "turn_commit_hash",
     "usage_report",
 ]
