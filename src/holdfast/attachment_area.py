@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -43,7 +44,7 @@ T = TypeVar("T")
 log = logging.getLogger("holdfast")
 
 
-class _StorePort:
+class _StorePort(abc.ABC):
     """A store, and the scopes in which it was called."""
 
     def __init__(self, core: Core) -> None:
@@ -67,8 +68,8 @@ class _StorePort:
         at.settle()
         return result
 
-    async def _finish(self, work: Work[T]) -> T:
-        raise NotImplementedError
+    @abc.abstractmethod
+    async def _finish(self, work: Work[T]) -> T: ...
 
 
 class BlockingPort(_StorePort, Here):
