@@ -159,14 +159,14 @@ class TestWhatIsValid:
         assert not +world.backend(store).counts
         assert world.dump(store) == before
 
-    def test_what_is_no_draft_is_refused(self, store: Any) -> None:
-        for act in (
-            lambda: store.queue.enqueue({"session_id": "s1"}),
-            lambda: store.queue.enqueue_many([work(), "draft"]),
-            lambda: store.queue.enqueue_many(work()),
-        ):
-            with pytest.raises(InvalidArgument):
-                act()
+    @pytest.mark.parametrize("wrong", [{"session_id": "s1"}, "draft", None])
+    def test_what_is_no_draft_is_refused(self, store: Any, wrong: Any) -> None:
+        with pytest.raises(InvalidArgument) as many:
+            store.queue.enqueue_many([work(), wrong])
+        with pytest.raises(InvalidArgument) as whole:
+            store.queue.enqueue_many(wrong)
+
+        assert (many.value.field, whole.value.field) == ("drafts[1]", "drafts")
         assert store.queue.list("s1") == []
 
 
