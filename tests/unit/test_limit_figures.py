@@ -7,7 +7,7 @@ import pytest
 from holdfast import settings
 from holdfast.operations import commits as committing
 from holdfast.operations import reading, sessions
-from holdfast.rules import checks, commits, heads, light, messages, scopes, usage
+from holdfast.rules import checks, commits, heads, light, messages, queue, scopes, usage
 
 MIB = 1024 * 1024
 
@@ -23,6 +23,9 @@ FIGURES = {
     "GEN-17 usage deltas": (usage.MAX_DELTAS, 1_000),
     "GEN-17 usage label": (usage.LABEL_BYTES, 1024),
     "GEN-17 usage counter": (usage.MAX_COUNTER, 10**15),
+    "GEN-17 payloads": (queue.MAX_PAYLOADS, 1_000),
+    "GEN-17 enqueue": (queue.MAX_ENQUEUED_BYTES, 128 * MIB),
+    "GEN-17 outbox": (commits.MAX_DRAFTS, 1_000),
     "GEN-17 lists, limits": (checks.MAX_ITEMS, 10_000),
     "MET-8 preview": (messages.PREVIEW_CHARACTERS, 500),
     "EXT-2 kind": (checks.LABEL_CHARACTERS, 64),

@@ -80,12 +80,22 @@ WITH drafts AS MATERIALIZED (
 )
 SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
 
--- name: known_work
+-- fragment: known
 -- What is stored under the source keys of some drafts, and their sessions.
 SELECT d.place, s.key, {batch_columns}
   FROM json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
   JOIN holdfast.session s ON s.id = d.session_id
   LEFT JOIN holdfast.work w ON w.session = s.key AND w.source_key = d.source_key
+
+-- name: known_work
+{known}
+ ORDER BY d.place;
+
+-- name: held_work
+-- As `known_work`, in the trip that commits: a damaged batch, which cannot be told, has to fail
+-- before that. A receipt has no content left.
+{known}
+ WHERE CASE WHEN w.seq IS NULL OR w.settled_at_ms IS NOT NULL THEN true ELSE {is_sound} END
  ORDER BY d.place;
 
 -- fragment: claim_is_live
@@ -127,18 +137,27 @@ marked AS (
                      AND r.merge_key = f.merge_key AND f.merge_key <> '"never"'
                     THEN 0 ELSE 1 END) OVER (ORDER BY r.seq) AS breaks
       FROM ready r CROSS JOIN (SELECT * FROM ready ORDER BY seq LIMIT 1) f
-     WHERE f.class = %(class)s
+     WHERE {is_asked_for}
        AND (%(boundary)s = 'idle' OR f.delivery = 'earliest_safe_boundary')
 ), chosen AS MATERIALIZED (
     SELECT k.seq, 'qwc:' || k.first_seq || ':' || k.first_count AS claim_id, {is_sound} AS is_sound
       FROM marked k JOIN holdfast.work w ON w.seq = k.seq WHERE k.breaks = 0
 )
 
+-- fragment: is_asked_for
+-- One of a class that we do not know would stop the queue and nobody be told: it fails as damaged.
+(f.class = %(class)s OR f.class NOT IN ('session_command', 'turn_work'))
+
 -- fragment: is_sound
--- A damaged batch has to fail before the claim commits; its digest is that of rules/queue.py.
+-- A damaged batch has to fail before the claim commits; its digest and the words that are known
+-- are those of rules/queue.py.
 CASE WHEN w.digest = encode(sha256(convert_to(concat_ws(chr(10),
              w.class, w.delivery, w.slot, w.merge_key, w.available_at_ms::text, w.payloads),
              'UTF8')), 'hex')
+          AND w.class IN ('session_command', 'turn_work')
+          AND w.delivery IN ('earliest_safe_boundary', 'after_current_turn_commit')
+          AND w.slot IN ('join', 'exclusive') AND w.dedupe IN ('once', 'pending')
+          AND (w.merge_key IN ('"never"', '"payload_default"') OR w.merge_key LIKE '{"group":%')
          THEN true ELSE holdfast.damaged('queued_work', w.batch_id) END
 
 -- fragment: claimed

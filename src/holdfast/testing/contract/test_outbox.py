@@ -237,11 +237,3 @@ def test_an_invalid_draft_refuses_the_commit_before_any_io(
 
     assert refused.value.field == field
     assert not +world.backend(store).counts
-
-
-def test_an_outbox_has_a_thousand_drafts(store: Any) -> None:
-    outcomes = sent(store, *(work(str(number)) for number in range(1_000)))
-
-    assert brief(outcomes) == [CREATED] * 1_000
-    assert len(store.queue.list("s1", limit=1_000)) == 1_000
-    assert queued(store)[:3] == ["0", "1", "2"]
