@@ -307,9 +307,7 @@ def ready_sessions(
     env: Settings, limit: int = 100, after: ReadySession | None = None
 ) -> Steps[list[ReadySession]]:
     """Sessions that nobody runs and that have something to do, longest ready first."""
-    if after is not None:
-        checks.record(after, ReadySession, "after")
-    last = after or ReadySession("", -checks.MAX_INTEGER)
+    last = ReadySession("", -checks.MAX_INTEGER) if after is None else after
     checks.record(last, ReadySession, "after")
     page = {
         "after_ready": checks.instant(last.ready_since_ms, "after.ready_since_ms"),
