@@ -13,6 +13,7 @@ import holdfast
 from holdfast import HoldfastError
 from holdfast.testing.calm import Calm, Loop
 from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, EVERY, on_view
+from holdfast.testing.contract.lanes import enqueue
 from holdfast.testing.contract.samples import chain, create, path_ids, put
 from holdfast.testing.contract.whole import full, shown, shows_nothing
 
@@ -35,6 +36,12 @@ def write_and_die(store: Any) -> None:
 def read_path(store: Any, session_id: str) -> list[str]:
     """The node ids of a session's path."""
     return path_ids(store, session_id)
+
+
+def enqueue_many_times(store: Any, who: str, times: int) -> None:
+    """Put so many batches into one queue, one after the other."""
+    for number in range(times):
+        enqueue(store, f"{who}-{number}")
 
 
 def fork_and_try_everything(store: Any) -> tuple[dict[str, str], list[str]]:
