@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -187,41 +188,49 @@ def test_racing_returns_over_several_sessions_never_lock_each_other_out(world: W
         assert sorted(racing(2, act)) == [0, 6]
 
 
+#: What each enqueuer puts into the queue: how many, how many at a time, and how large. Some take
+#: long to store, and small ones come in between.
+ENQUEUERS = {"small": (100, 1, 1), "large": (40, 4, 200_000)}
+
+
 @pytest.mark.scenario("QUE-T28")
 def test_work_from_several_processes_is_claimed_in_the_order_of_its_numbers(world: World) -> None:
-    store, each = world.open(), 60
+    store = world.open()
     lease = lease_on(store, "s1", ttl_ms=LONG_MS)
-    enqueuers = busy_enqueuers(world, store, each)
+    enqueuers = started(world, store)
     deadline = time.monotonic() + 60
 
     drained: list[Any] = []
-    while len(drained) < 2 * each:
+    while len(drained) < sum(count for count, *_ in ENQUEUERS.values()):
         assert time.monotonic() < deadline
         claim = store.queue.claim(lease)
         drained += claim.batches if claim else []
 
-    for join in enqueuers:
-        join()
+    for end in enqueuers:
+        end()
     numbers = [batch.enqueue_seq for batch in drained]
     assert numbers == sorted(numbers)
-    for who in ("0", "1"):
+    for who, (count, *_) in ENQUEUERS.items():
         mine = [name for name in names(drained) if name.startswith(f"{who}-")]
-        assert mine == [f"{who}-{number}" for number in range(each)]
+        assert mine == [f"{who}-{number}" for number in range(count)]
 
 
-def busy_enqueuers(world: World, store: Any, each: int) -> list[Any]:
-    """Two that enqueue at once, let go: processes, or threads where there is only one process."""
+def started(world: World, store: Any) -> list[Callable[[], Any]]:
+    """Let enqueuers go: processes, or threads where only this one has the database."""
     if not world.is_durable:
+        act = children.enqueue_in_portions
         threads = [
-            threading.Thread(target=children.enqueue_many_times, args=(store, str(who), each))
-            for who in range(2)
+            threading.Thread(target=act, args=(store, who, *sizes))
+            for who, sizes in ENQUEUERS.items()
         ]
         for thread in threads:
             thread.start()
         return [thread.join for thread in threads]
-    started = [spawn(world, children.enqueue_many_times, str(who), each) for who in range(2)]
-    for child in started:
-        child.await_ready()
-    for child in started:
-        child.go()
-    return [child.result for child in started]
+    processes = [
+        spawn(world, children.enqueue_in_portions, who, *sizes) for who, sizes in ENQUEUERS.items()
+    ]
+    for process in processes:
+        process.await_ready()
+    for process in processes:
+        process.go()
+    return [process.result for process in processes]
