@@ -140,8 +140,11 @@ marked AS (
      WHERE {is_asked_for}
        AND (%(boundary)s = 'idle' OR f.delivery = 'earliest_safe_boundary')
 ), chosen AS MATERIALIZED (
-    SELECT k.seq, 'qwc:' || k.first_seq || ':' || k.first_count AS claim_id, {is_sound} AS is_sound
-      FROM marked k JOIN holdfast.work w ON w.seq = k.seq WHERE k.breaks = 0
+    SELECT seq, 'qwc:' || first_seq || ':' || first_count AS claim_id
+      FROM marked WHERE breaks = 0
+), sound AS MATERIALIZED (
+    SELECT c.seq, c.claim_id, {is_sound} AS is_sound
+      FROM chosen c JOIN holdfast.work w ON w.seq = c.seq WHERE {all_of_them}
 )
 
 -- fragment: is_asked_for
@@ -149,8 +152,8 @@ marked AS (
 (f.class = %(class)s OR f.class NOT IN ('session_command', 'turn_work'))
 
 -- fragment: is_sound
--- A damaged batch has to fail before the claim commits; its digest and the words that are known
--- are those of rules/queue.py.
+-- A damaged batch has to fail before the claim commits, and only if the claim would take it; its
+-- digest and the words that are known are those of rules/queue.py.
 CASE WHEN w.digest = encode(sha256(convert_to(concat_ws(chr(10),
              w.class, w.delivery, w.slot, w.merge_key, w.available_at_ms::text, w.payloads),
              'UTF8')), 'hex')
@@ -165,8 +168,8 @@ claimed AS (
     UPDATE holdfast.work w
        SET claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
            claim_generation = %(generation)s, claim_count = w.claim_count + 1
-      FROM chosen c
-     WHERE w.seq = c.seq AND c.is_sound AND {all_of_them}
+      FROM sound c
+     WHERE w.seq = c.seq AND c.is_sound
     RETURNING w.claim_id, w.claim_count, {batch_columns}
 )
 SELECT {lease_columns}, w.*

@@ -13,6 +13,7 @@ import holdfast
 from holdfast import HoldfastError
 from holdfast.testing.calm import Calm, Loop
 from holdfast.testing.contract.catalogue import BY_ID, BY_RECORD, EVERY, on_view
+from holdfast.testing.contract.lanes import work
 from holdfast.testing.contract.samples import chain, create, path_ids, put
 from holdfast.testing.contract.whole import full, shown, shows_nothing
 
@@ -35,6 +36,16 @@ def write_and_die(store: Any) -> None:
 def read_path(store: Any, session_id: str) -> list[str]:
     """The node ids of a session's path."""
     return path_ids(store, session_id)
+
+
+def enqueue_in_portions(store: Any, who: str, count: int, portion: int, size: int) -> None:
+    """Put so many batches of a size into one queue, some at a time."""
+    for first in range(0, count, portion):
+        numbers = range(first, first + portion)
+        payloads = [
+            {"type": "x", "name": f"{who}-{number}", "text": "x" * size} for number in numbers
+        ]
+        store.queue.enqueue_many([work(payloads=[payload]) for payload in payloads])
 
 
 def fork_and_try_everything(store: Any) -> tuple[dict[str, str], list[str]]:
