@@ -82,14 +82,27 @@ WITH drafts AS MATERIALIZED (
 SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
 
 -- name: known_work
--- What is stored under the source keys of some drafts, and their sessions.
-SELECT d.place, s.key, {batch_columns}
-  FROM json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
-  JOIN holdfast.session s ON s.id = d.session_id
+-- What is stored under the source keys of some drafts, and their sessions. A damaged batch has to
+-- fail here, before what was enqueued beside it is committed.
+SELECT d.place, s.key, {batch_columns}, w.is_sound
+  FROM {keyed}
   LEFT JOIN LATERAL (
-       SELECT * FROM holdfast.work
-        WHERE session = s.key AND source_key = d.source_key LIMIT 1) w ON true
+       SELECT w.*, CASE WHEN w.settled_at_ms IS NULL THEN {is_sound} END AS is_sound
+         FROM holdfast.work w
+        WHERE w.session = s.key AND w.source_key = d.source_key LIMIT 1) w ON true
  ORDER BY d.place;
+
+-- name: known_sources
+-- As `known_work`, for who does not look into the batches.
+SELECT w.seq, w.batch_id, w.source_key, w.dedupe, w.digest, w.settled_at_ms
+  FROM {keyed}
+  CROSS JOIN LATERAL (
+       SELECT * FROM holdfast.work
+        WHERE session = s.key AND source_key = d.source_key LIMIT 1) w;
+
+-- fragment: keyed
+json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
+  JOIN holdfast.session s ON s.id = d.session_id
 
 -- fragment: claim_is_live
 (w.claim_token IS NOT NULL AND w.claim_generation = m.generation AND m.owner_id IS NOT NULL
@@ -132,13 +145,16 @@ marked AS (
       FROM ready r CROSS JOIN (SELECT * FROM ready ORDER BY seq LIMIT 1) f
      WHERE f.class = %(class)s
        AND (%(boundary)s = 'idle' OR f.delivery = 'earliest_safe_boundary')
+), taken AS MATERIALIZED (
+    SELECT seq, 'qwc:' || first_seq || ':' || first_count AS claim_id FROM marked WHERE breaks = 0
 ), chosen AS MATERIALIZED (
-    SELECT k.seq, 'qwc:' || k.first_seq || ':' || k.first_count AS claim_id, {is_sound} AS is_sound
-      FROM marked k JOIN holdfast.work w ON w.seq = k.seq WHERE k.breaks = 0
+    SELECT t.seq, t.claim_id, {is_sound} AS is_sound
+      FROM taken t JOIN holdfast.work w ON w.seq = t.seq
+     WHERE %(count)s IN (0, (SELECT count(*) FROM taken))
 )
 
 -- fragment: is_sound
--- A damaged batch has to fail before the claim commits; its digest is that of rules/queue.py.
+-- What is damaged has to fail before the statement commits; the digest is that of rules/queue.py.
 CASE WHEN w.digest = encode(sha256(convert_to(concat_ws(chr(10),
              w.class, w.delivery, w.slot, w.merge_key, w.available_at_ms::text, w.payloads),
              'UTF8')), 'hex')
@@ -150,14 +166,11 @@ claimed AS (
        SET claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
            claim_generation = %(generation)s, claim_count = w.claim_count + 1
       FROM chosen c
-     WHERE w.seq = c.seq AND c.is_sound AND {all_of_them}
+     WHERE w.seq = c.seq AND c.is_sound
     RETURNING w.claim_id, w.claim_count, {batch_columns}
 )
 SELECT {lease_columns}, w.*
   FROM moment m LEFT JOIN claimed w ON true ORDER BY w.seq
-
--- fragment: all_of_them
-%(count)s IN (0, (SELECT count(*) FROM chosen))
 
 -- name: claim_work
 WITH {moment}, {fence},

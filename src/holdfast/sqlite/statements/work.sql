@@ -59,6 +59,13 @@ SELECT d.value ->> 'place' AS place, s.key, {batch_columns}
   LEFT JOIN work w ON w.session = s.key AND w.source_key = d.value ->> 'source_key'
  ORDER BY d.key;
 
+-- name: known_sources
+-- As `known_work`, for who does not look into the batches.
+SELECT w.seq, w.batch_id, w.source_key, w.dedupe, w.digest, w.settled_at_ms
+  FROM json_each(:drafts) d
+  CROSS JOIN session s ON s.id = d.value ->> 'session_id'
+  CROSS JOIN work w ON w.session = s.key AND w.source_key = d.value ->> 'source_key';
+
 -- fragment: claim_is_live
 (w.claim_token IS NOT NULL AND w.claim_generation = s.generation AND s.owner_id IS NOT NULL
      AND s.expires_at_ms > :now_ms)
