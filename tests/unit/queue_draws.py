@@ -7,21 +7,23 @@ import random
 from holdfast import Group, QueuedWorkBatchDraft
 
 SESSIONS = ["s1", "s2", "s3"]
-KEYS = [None, None, "k1", "k2", "k3"]
+KEYS = [None, None, None, "k1", "k2", "k3"]
 
 
 def draft(source: random.Random, session_id: str, now_ms: int) -> QueuedWorkBatchDraft:
     """A valid draft."""
-    kind = source.choices(["tick", "session_command"], [6, 1])[0]
+    kind = source.choices(["tick", "session_command"], [9, 1])[0]
     names = source.choices("ab", k=source.choice([1, 1, 2]))
     return QueuedWorkBatchDraft(
         session_id=session_id,
         payloads=[{"type": kind, "name": name} for name in names],
         delivery_policy=source.choices(
-            ["earliest_safe_boundary", "after_current_turn_commit"], [3, 1]
+            ["earliest_safe_boundary", "after_current_turn_commit"], [5, 1]
         )[0],
-        slot_policy=source.choices(["join", "exclusive"], [3, 1])[0],
-        merge_key=source.choice(["never", "payload_default", Group("g"), Group("g"), Group("h")]),
+        slot_policy=source.choices(["join", "exclusive"], [5, 1])[0],
+        merge_key=source.choice(
+            ["never", "never", "payload_default", Group("g"), Group("h"), *[Group("g")] * 3]
+        ),
         source_key=source.choice(KEYS),
         available_at_ms=source.choices([0, now_ms, now_ms + source.randint(1, 40)], [5, 1, 2])[0],
         dedupe=source.choice(["once", "pending"]),

@@ -32,9 +32,9 @@ class Walk(Pair):
 
     def step(self) -> None:
         actions = {
-            self.enqueue: 16, self.enqueue_many: 6, self.take_lease: 16, self.release: 3,
+            self.enqueue: 16, self.enqueue_many: 10, self.take_lease: 16, self.release: 3,
             self.advance: 10, self.claim: 22, self.claim_command: 7, self.claim_exactly: 10,
-            self.abandon: 4, self.abandon_many: 2, self.cancel: 6, self.commit: 14,
+            self.abandon: 4, self.abandon_many: 2, self.cancel: 4, self.commit: 14,
             self.commit_alone: 5, self.prune: 3, self.prune_all: 2, self.delete: 1,
             self.submit: 2, self.withdraw: 2, self.damage: 3, self.mend: 6,
         }  # fmt: skip
@@ -96,7 +96,7 @@ class Walk(Pair):
 
     def claim(self, session_id: str) -> None:
         boundary = self.random.choice(["idle", "idle", "active_turn_checkpoint"])
-        maximum = self.random.choice([0, 1, 2, 3, 10])
+        maximum = self.random.choice([0, 1, 2, 3, 10, 10])
         if maximum == 0:
             lease = self.lease(session_id)
             assert lease is None or self.store.queue.claim(lease, boundary, 0) is None
@@ -258,9 +258,9 @@ class Walk(Pair):
         """The batches of a claim, now and then one too few or too many."""
         ids: list[str] = claim.batch_ids
         chance = self.random.random()
-        if chance < 0.1 and len(ids) > 1:
+        if chance < 0.2 and len(ids) > 1:
             return ids[1:]
-        if chance < 0.15:
+        if chance > 0.95:
             return sorted({*ids, self.random.choice(self.batch_ids)})
         return ids
 
