@@ -129,7 +129,7 @@ SAMPLES: dict[str, Any] = {
 INDEXES = {
     "enqueue_work": {"session"},
     "known_work": {"session", "work_by_source"},
-    "known_sources": {"session", "work_by_source"},
+    "held_work": {"session", "work_by_source"},
     "list_work": {"session", "work_in_order"},
     "cancel_work": {"session", "work"},
     "claim_work": {"session", "work_in_order"},
@@ -161,7 +161,7 @@ PASSED = HELD + FUTURE
 READS = {
     "enqueue": _reads("enqueue_work", 50),
     "known": _reads("known_work", 20),
-    "known sources": _reads("known_sources", 20),
+    "held": _reads("held_work", 20),
     "list": _reads("list_work", 250, pending=False, limit=100, after_seq=0),
     "list the last": _reads(
         "list_work", 250, pending=False, limit=100, after_seq=FIRST_READY + READY - 100

@@ -45,7 +45,7 @@ from holdfast.transaction import (
 @autocommit
 def enqueue(env: Settings, at: Address, draft: QueuedWorkBatchDraft) -> Steps[EnqueueOutcome]:
     """Put a batch into its session's queue, or find what its source key stands for already."""
-    batch = queue.encode(draft, "draft", env)
+    batch = queue.encode(draft, env)
     at.check_same(draft.session_id)
 
     async def steps(tx: Transaction) -> EnqueueOutcome:
@@ -76,7 +76,7 @@ def enqueue_many(
     async def steps(tx: Transaction) -> list[EnqueueOutcome]:
         calls = [enqueue_call(batches)]
         if keyed:
-            calls.append(call("known_work", drafts=keys_document(keyed)))
+            calls.append(call("held_work", drafts=keys_document(keyed)))
         stored, *known = await tx.conclude(*calls)
         made = {row["batch_id"]: row for row in stored}
         holders = {row["place"]: row for rows in known for row in rows}
@@ -306,6 +306,7 @@ def ready_sessions(
 ) -> Steps[list[ReadySession]]:
     """Sessions that nobody runs and that have something to do, longest ready first."""
     last = after or ReadySession("", -checks.MAX_INTEGER)
+    checks.record(last, ReadySession, "after")
     page = {
         "after_ready": checks.instant(last.ready_since_ms, "after.ready_since_ms"),
         "after_id": checks.text(last.session_id, "after.session_id", checks.IDENTIFIER_BYTES),

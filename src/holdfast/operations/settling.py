@@ -41,7 +41,7 @@ def settling_reads(prepared: Prepared) -> list[Call]:
     ]
     keyed = [batch for batch in prepared.outbox if batch.source_key is not None]
     if keyed:
-        calls.append(call("known_sources", drafts=keys_document(keyed)))
+        calls.append(call("known_work", drafts=keys_document(keyed)))
     return calls
 
 
@@ -53,7 +53,9 @@ def settled(prepared: Prepared, rows: Mapping[str, list[Row]]) -> Settled:
         for family, asked in prepared.completed.items()
         for name, id in (_OWNED[family],)
     }
-    stored = {row["source_key"]: row for row in rows.get("known_sources", ())}
+    stored = {
+        row["source_key"]: row for row in rows.get("known_work", ()) if row["seq"] is not None
+    }
     gone = {each for done in prepared.completed[claims.WORK] for each in done.ids}
     return Settled(completed, queue.outbox_outcomes(prepared.outbox, stored, gone))
 

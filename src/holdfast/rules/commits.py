@@ -382,7 +382,7 @@ def _size(prepared: Prepared) -> int:
     total = sum(draft.size for draft in prepared.drafts)
     total += len(prepared.config.body) if prepared.config else 0
     total += len(prepared.frames.body) if prepared.frames else 0
-    total += sum(len(batch.payloads) for batch in prepared.outbox)
+    total += sum(batch.size for batch in prepared.outbox)
     if prepared.checkpoint:
         total += sum(blob.raw_len for blob in prepared.checkpoint.stored)
     return total

@@ -35,6 +35,13 @@ MAX_ENQUEUED_BYTES: Final = 128 * 1024 * 1024
 COMMAND: Final = "session_command"
 
 _MERGE_KEYS: Final = ("never", "payload_default")
+#: The words that may stand in a column.
+_WORDS: Final = {
+    "class": get_args(WorkClass),
+    "delivery": get_args(DeliveryPolicy),
+    "slot": get_args(SlotPolicy),
+    "dedupe": get_args(Dedupe),
+}
 
 
 class Batch(NamedTuple):
@@ -53,52 +60,58 @@ class Batch(NamedTuple):
     available_at_ms: int
     digest: str
     payloads: str
+    #: Of the payloads, in bytes.
+    size: int
 
     def columns(self) -> dict[str, Any]:
         """The columns by their names in the database."""
         found = self._asdict()
+        del found["size"]
         return {"class": found.pop("work_class"), **found}
 
 
-def encode(draft: QueuedWorkBatchDraft, field: str, env: Settings, place: int = 0) -> Batch:
-    """A valid draft in its stored form, under a new batch id (QUE-2)."""
-    checks.record(draft, QueuedWorkBatchDraft, field)
-    spelled, work_class = _payloads(draft.payloads, f"{field}.payloads", env)
+def encode(draft: QueuedWorkBatchDraft, env: Settings, listed: str = "", place: int = 0) -> Batch:
+    """A valid draft in its stored form, under a new batch id (QUE-2); `listed` is where it was."""
+    checks.record(draft, QueuedWorkBatchDraft, listed or "draft")
+    within = f"{listed}." if listed else ""
+    stored, work_class = _payloads(draft.payloads, f"{within}payloads", env)
+    spelled = stored.decode()
     source_key = draft.source_key
     content = (
         work_class,
-        checks.one_of(draft.delivery_policy, f"{field}.delivery_policy", get_args(DeliveryPolicy)),
-        checks.one_of(draft.slot_policy, f"{field}.slot_policy", get_args(SlotPolicy)),
-        merge_key_text(draft.merge_key, f"{field}.merge_key"),
-        checks.count(draft.available_at_ms, f"{field}.available_at_ms"),
+        checks.one_of(draft.delivery_policy, f"{within}delivery_policy", get_args(DeliveryPolicy)),
+        checks.one_of(draft.slot_policy, f"{within}slot_policy", get_args(SlotPolicy)),
+        merge_key_text(draft.merge_key, f"{within}merge_key"),
+        checks.count(draft.available_at_ms, f"{within}available_at_ms"),
         spelled,
     )
     _, delivery, slot, merge_key, available_at_ms, _ = content
     return Batch(
         place=place,
-        session_id=checks.identifier(draft.session_id, f"{field}.session_id"),
+        session_id=checks.identifier(draft.session_id, f"{within}session_id"),
         batch_id=f"qwb:{env.ids.token()}",
         work_class=work_class,
         delivery=delivery,
         slot=slot,
         merge_key=merge_key,
-        source_key=None if source_key is None else checks.key(source_key, f"{field}.source_key"),
-        dedupe=checks.one_of(draft.dedupe, f"{field}.dedupe", get_args(Dedupe)),
+        source_key=None if source_key is None else checks.key(source_key, f"{within}source_key"),
+        dedupe=checks.one_of(draft.dedupe, f"{within}dedupe", get_args(Dedupe)),
         available_at_ms=available_at_ms,
         digest=digest(*content),
         payloads=spelled,
+        size=len(stored),
     )
 
 
 def encode_all(drafts: Any, field: str, maximum: int, env: Settings) -> list[Batch]:
     """Valid drafts in their stored form, in order."""
     listed = checks.listed(drafts, field, maximum)
-    batches = [encode(draft, f"{field}[{i}]", env, i) for i, draft in enumerate(listed)]
-    checks.at_most(sum(len(batch.payloads) for batch in batches), MAX_ENQUEUED_BYTES, field)
+    batches = [encode(draft, env, f"{field}[{i}]", i) for i, draft in enumerate(listed)]
+    checks.at_most(sum(batch.size for batch in batches), MAX_ENQUEUED_BYTES, field)
     return batches
 
 
-def _payloads(payloads: Any, field: str, env: Settings) -> tuple[str, WorkClass]:
+def _payloads(payloads: Any, field: str, env: Settings) -> tuple[bytes, WorkClass]:
     listed = checks.listed(payloads, field, MAX_PAYLOADS)
     if not listed:
         raise InvalidArgument(field, "empty")
@@ -106,11 +119,11 @@ def _payloads(payloads: Any, field: str, env: Settings) -> tuple[str, WorkClass]
     if len(classes) > 1:
         raise InvalidArgument(field, "of more than one class")
     spelled = [
-        canonical(each, f"{field}[{i}]", env.max_value_bytes).decode()
-        for i, each in enumerate(listed)
+        canonical(each, f"{field}[{i}]", env.max_value_bytes) for i, each in enumerate(listed)
     ]
-    checks.at_most(sum(map(len, spelled)), MAX_ENQUEUED_BYTES, field)
-    return f"[{','.join(spelled)}]", classes.pop()
+    # With the brackets and the commas between them.
+    checks.at_most(sum(map(len, spelled)) + len(spelled) + 1, MAX_ENQUEUED_BYTES, field)
+    return b"[" + b",".join(spelled) + b"]", classes.pop()
 
 
 def _class_of(payload: Any, field: str) -> WorkClass:
@@ -153,6 +166,9 @@ def batch(row: Mapping[str, Any], session_id: str) -> QueuedWorkBatch:
     content = (row["class"], row["delivery"], row["slot"], row["merge_key"])
     if row["digest"] != digest(*content, row["available_at_ms"], row["payloads"]):
         raise CorruptRecord("queued_work", batch_id, "digest")
+    for column, words in _WORDS.items():
+        if row[column] not in words:
+            raise CorruptRecord("queued_work", batch_id, column)
     try:
         payloads = parse(row["payloads"].encode())
         return _batch(row, session_id, _merge_key(row["merge_key"]), list(payloads))

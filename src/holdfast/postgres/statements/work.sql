@@ -81,28 +81,25 @@ WITH drafts AS MATERIALIZED (
 )
 SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
 
--- name: known_work
--- What is stored under the source keys of some drafts, and their sessions. A damaged batch has to
--- fail here, before what was enqueued beside it is committed.
-SELECT d.place, s.key, {batch_columns}, w.is_sound
-  FROM {keyed}
+-- fragment: known
+-- What is stored under the source keys of some drafts, and their sessions.
+SELECT d.place, s.key, {batch_columns}
+  FROM json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
+  JOIN holdfast.session s ON s.id = d.session_id
   LEFT JOIN LATERAL (
-       SELECT w.*, CASE WHEN w.settled_at_ms IS NULL THEN {is_sound} END AS is_sound
-         FROM holdfast.work w
-        WHERE w.session = s.key AND w.source_key = d.source_key LIMIT 1) w ON true
+       SELECT * FROM holdfast.work
+        WHERE session = s.key AND source_key = d.source_key LIMIT 1) w ON true
+
+-- name: known_work
+{known}
  ORDER BY d.place;
 
--- name: known_sources
--- As `known_work`, for who does not look into the batches.
-SELECT w.seq, w.batch_id, w.source_key, w.dedupe, w.digest, w.settled_at_ms
-  FROM {keyed}
-  CROSS JOIN LATERAL (
-       SELECT * FROM holdfast.work
-        WHERE session = s.key AND source_key = d.source_key LIMIT 1) w;
-
--- fragment: keyed
-json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
-  JOIN holdfast.session s ON s.id = d.session_id
+-- name: held_work
+-- As `known_work`, in the trip that commits: a damaged batch, which cannot be told, has to fail
+-- before that. A receipt has no content left.
+{known}
+ WHERE CASE WHEN w.seq IS NULL OR w.settled_at_ms IS NOT NULL THEN true ELSE {is_sound} END
+ ORDER BY d.place;
 
 -- fragment: claim_is_live
 (w.claim_token IS NOT NULL AND w.claim_generation = m.generation AND m.owner_id IS NOT NULL
@@ -143,21 +140,30 @@ marked AS (
                      AND r.merge_key = f.merge_key AND f.merge_key <> '"never"'
                     THEN 0 ELSE 1 END) OVER (ORDER BY r.seq) AS breaks
       FROM ready r CROSS JOIN (SELECT * FROM ready ORDER BY seq LIMIT 1) f
-     WHERE f.class = %(class)s
+     WHERE {is_asked_for}
        AND (%(boundary)s = 'idle' OR f.delivery = 'earliest_safe_boundary')
-), taken AS MATERIALIZED (
-    SELECT seq, 'qwc:' || first_seq || ':' || first_count AS claim_id FROM marked WHERE breaks = 0
 ), chosen AS MATERIALIZED (
-    SELECT t.seq, t.claim_id, {is_sound} AS is_sound
-      FROM taken t JOIN holdfast.work w ON w.seq = t.seq
-     WHERE %(count)s IN (0, (SELECT count(*) FROM taken))
+    SELECT seq, 'qwc:' || first_seq || ':' || first_count AS claim_id
+      FROM marked WHERE breaks = 0
+), sound AS MATERIALIZED (
+    SELECT c.seq, c.claim_id, {is_sound} AS is_sound
+      FROM chosen c JOIN holdfast.work w ON w.seq = c.seq WHERE {all_of_them}
 )
 
+-- fragment: is_asked_for
+-- One of a class that we do not know would stop the queue and nobody be told: it fails as damaged.
+(f.class = %(class)s OR f.class NOT IN ('session_command', 'turn_work'))
+
 -- fragment: is_sound
--- What is damaged has to fail before the statement commits; the digest is that of rules/queue.py.
+-- A damaged batch has to fail before the claim commits; its digest and the words that are known
+-- are those of rules/queue.py.
 CASE WHEN w.digest = encode(sha256(convert_to(concat_ws(chr(10),
              w.class, w.delivery, w.slot, w.merge_key, w.available_at_ms::text, w.payloads),
              'UTF8')), 'hex')
+          AND w.class IN ('session_command', 'turn_work')
+          AND w.delivery IN ('earliest_safe_boundary', 'after_current_turn_commit')
+          AND w.slot IN ('join', 'exclusive') AND w.dedupe IN ('once', 'pending')
+          AND (w.merge_key IN ('"never"', '"payload_default"') OR w.merge_key LIKE '{"group":%')
          THEN true ELSE holdfast.damaged('queued_work', w.batch_id) END
 
 -- fragment: claimed
@@ -165,12 +171,15 @@ claimed AS (
     UPDATE holdfast.work w
        SET claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
            claim_generation = %(generation)s, claim_count = w.claim_count + 1
-      FROM chosen c
+      FROM sound c
      WHERE w.seq = c.seq AND c.is_sound
     RETURNING w.claim_id, w.claim_count, {batch_columns}
 )
 SELECT {lease_columns}, w.*
   FROM moment m LEFT JOIN claimed w ON true ORDER BY w.seq
+
+-- fragment: all_of_them
+%(count)s IN (0, (SELECT count(*) FROM chosen))
 
 -- name: claim_work
 WITH {moment}, {fence},

@@ -51,20 +51,20 @@ SELECT s.key, s.id, min(w.ready_at_ms)
 ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
  WHERE excluded.ready_at_ms < ready_at_ms;
 
--- name: known_work
+-- fragment: known
 -- What is stored under the source keys of some drafts, and their sessions.
 SELECT d.value ->> 'place' AS place, s.key, {batch_columns}
   FROM json_each(:drafts) d
   CROSS JOIN session s ON s.id = d.value ->> 'session_id'
   LEFT JOIN work w ON w.session = s.key AND w.source_key = d.value ->> 'source_key'
- ORDER BY d.key;
+ ORDER BY d.key
 
--- name: known_sources
--- As `known_work`, for who does not look into the batches.
-SELECT w.seq, w.batch_id, w.source_key, w.dedupe, w.digest, w.settled_at_ms
-  FROM json_each(:drafts) d
-  CROSS JOIN session s ON s.id = d.value ->> 'session_id'
-  CROSS JOIN work w ON w.session = s.key AND w.source_key = d.value ->> 'source_key';
+-- name: known_work
+{known};
+
+-- name: held_work
+-- A damaged batch is found when the rows are decoded, and that takes the drafts back.
+{known};
 
 -- fragment: claim_is_live
 (w.claim_token IS NOT NULL AND w.claim_generation = s.generation AND s.owner_id IS NOT NULL
@@ -104,11 +104,16 @@ marked AS (
                      AND r.merge_key = f.merge_key AND f.merge_key <> '"never"'
                     THEN 0 ELSE 1 END) OVER (ORDER BY r.seq) AS breaks
       FROM ready r CROSS JOIN (SELECT * FROM ready ORDER BY seq LIMIT 1) f
-     WHERE f.class = :class AND (:boundary = 'idle' OR f.delivery = 'earliest_safe_boundary')
+     WHERE {is_asked_for}
+       AND (:boundary = 'idle' OR f.delivery = 'earliest_safe_boundary')
 ), chosen AS (
     SELECT seq, 'qwc:' || first_seq || ':' || first_count AS claim_id
       FROM marked WHERE breaks = 0
 )
+
+-- fragment: is_asked_for
+-- One of a class that we do not know would stop the queue and nobody be told: it fails as damaged.
+(f.class = :class OR f.class NOT IN ('session_command', 'turn_work'))
 
 -- fragment: claimed
 UPDATE work AS w
