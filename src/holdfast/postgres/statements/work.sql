@@ -155,8 +155,8 @@ marked AS (
 (f.class = %(class)s OR f.class NOT IN ('session_command', 'turn_work'))
 
 -- fragment: is_sound
--- A damaged batch has to fail before the claim commits; its digest and the words that are known
--- are those of rules/queue.py.
+-- A damaged batch has to fail before the claim commits, and only if the claim would take it; its
+-- digest and the words that are known are those of rules/queue.py.
 CASE WHEN w.digest = encode(sha256(convert_to(concat_ws(chr(10),
              w.class, w.delivery, w.slot, w.merge_key, w.available_at_ms::text, w.payloads),
              'UTF8')), 'hex')
