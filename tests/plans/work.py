@@ -183,6 +183,7 @@ READS = {
     "complete": _reads("complete_work", 30, seqs=MINE),
     "refresh": _reads("refresh_readiness", 40),
     "prune": _reads("prune_receipts", 700, limit=100, older_than_ms=LATER),
+    "remove": _reads("remove_rows", 1_000, session=DEEP, limit=100),
     "ready": _reads("ready_sessions", 200, after_id="", after_ready=-1),
     "ready, a long page": _reads("ready_sessions", 200, after_id="", after_ready=-1, limit=10_000),
     "next": _reads("next_ready", 10),
