@@ -211,6 +211,14 @@ WRITES = {
     "replace": Scenario(
         _shared, lambda s, _: put(s, "s1", graph=ReplaceFull(chain("x", "y").nodes))
     ),
+    "whole_splice": Scenario(
+        _history,
+        lambda s, _: put(s, "s1", graph=Splice(1, chain("x").nodes), turn_commit=turn("t1")),
+    ),
+    "whole_replace": Scenario(
+        _shared,
+        lambda s, _: put(s, "s1", graph=ReplaceFull(chain("x").nodes), turn_commit=turn("t1")),
+    ),
     "fork": Scenario(_much, lambda s, _: s.sessions.fork("s1", SessionCreate(session_id="fork"))),
     "start_at": Scenario(
         _history,

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from holdfast import AttachmentNotFound
-from holdfast.testing.world import make_world
-from tests.faults.test_every_statement import InjectedFault, Stage
+from tests.faults.stage import InjectedFault, Stage
 
 SMALL = b"content"
 LARGE = bytes(2_500_000)
 BYTES = ("attachment_bytes", "attachment_chunk", "attachment_staging")
-
-
-@pytest.fixture(scope="module", params=["file", "postgres"])
-def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    with make_world(request.param, "blocking") as world, ExitStack() as stack:
-        yield Stage(world, stack)
 
 
 def _put(content: bytes) -> Callable[[Any], Any]:
@@ -37,13 +30,28 @@ def _put_stream(store: Any) -> Any:
     return store.attachments.put("s1", iter([LARGE[:1_200_000], LARGE[1_200_000:]]))
 
 
+class SourceBroke(Exception):
+    """There will be no more bytes."""
+
+
+def put_broken(store: Any) -> None:
+    """A stream that breaks off when some of it is staged."""
+
+    def source() -> Iterator[bytes]:
+        yield from [LARGE[:1_200_000]] * 2
+        raise SourceBroke
+
+    with suppress(SourceBroke):
+        store.attachments.put("s1", source())
+
+
 PUTS = {"small": _put(SMALL), "large": _put(LARGE), "stream": _put_stream}
 
 
 def _at_every_moment(stage: Stage, prepare: Any, act: Any) -> Iterator[bool]:
     """Whether `act` got through, failing first at its first moment, then at the next."""
     for moment in itertools.count():
-        stage._clear()
+        stage.clear()
         prepare(stage.store)
         moments = itertools.count()
 
@@ -105,23 +113,44 @@ def test_a_put_that_failed_is_readable_whole_or_not_at_all(
     assert outcomes[-1]
 
 
-def test_a_sweep_that_failed_took_nothing_that_is_referred_to(stage: Stage) -> None:
-    held, gone = b"held", [b"gone", LARGE]
+def test_a_put_whose_source_broke_leaves_nothing_to_read(stage: Stage) -> None:
+    outcomes = []
+    for done in _at_every_moment(stage, lambda _: None, put_broken):
+        outcomes.append(done)
+        left = stage.dump()
+        assert (left["attachment"], left["attachment_bytes"]) == ([], [])
+        _is_swept(stage)
 
+    assert outcomes.count(False) > 4
+    assert outcomes[-1]
+
+
+HELD = b"held"
+
+
+def prepare_sweep(store: Any) -> None:
+    """Bytes that are referred to, and bytes that only an intent is for."""
+    id = store.attachments.put("s1", HELD).id
+    store.attachments.commit_refs("s1", [id])
+    for content in (b"gone", LARGE):
+        store.attachments.put("s1", content)
+
+
+def sweep(store: Any) -> None:
+    """Reclaim what nobody refers to."""
+    store.maintenance.reclaim_attachments(0)
+
+
+def test_a_sweep_that_failed_took_nothing_that_is_referred_to(stage: Stage) -> None:
     def prepare(store: Any) -> None:
-        id = store.attachments.put("s1", held).id
-        store.attachments.commit_refs("s1", [id])
-        for content in gone:
-            store.attachments.put("s1", content)
+        prepare_sweep(store)
         stage.world.clock.advance(1)
 
     failed = 0
-    for done in _at_every_moment(
-        stage, prepare, lambda store: store.maintenance.reclaim_attachments(0)
-    ):
+    for done in _at_every_moment(stage, prepare, sweep):
         failed += not done
         (id, *_) = [row[1] for row in stage.dump()["attachment"] if row[4] is not None]
-        assert _reads(stage.store, id) == held
+        assert _reads(stage.store, id) == HELD
         stage.store.attachments.delete("s1", id)
         _is_swept(stage)
 

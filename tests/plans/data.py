@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tests.plans import inputs
+from tests.plans import inputs, work
 
 SESSIONS = 20_000
 NODES = 6
@@ -106,7 +106,7 @@ def tables() -> Iterator[Table]:
         [(SESSIONS + n, n % 2, 40, n) for n in range(SESSIONS)],
     )
     yield Table("removal", "session", [(SESSIONS + n,) for n in range(1, SESSIONS)])
-    yield from (Table(*each) for each in inputs.rows())
+    yield from (Table(*each) for area in (inputs, work) for each in area.rows())
 
 
 def _owner(session: int) -> tuple[str | None, str | None]:
@@ -305,12 +305,14 @@ INDEXES = {
     "list_by_parent_newest": {"session_meta_by_parent"},
 }
 
-SAMPLES |= inputs.SAMPLES
+SAMPLES |= work.SAMPLES | inputs.SAMPLES
 SPECIAL |= inputs.SPECIAL
-INDEXES |= inputs.INDEXES
+INDEXES |= work.INDEXES | inputs.INDEXES
 
 
-def arguments(name: str, wanted: Iterable[str]) -> dict[str, Any]:
+def arguments(
+    name: str, wanted: Iterable[str], special: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """A value for each parameter of a statement."""
-    given = SAMPLES | SPECIAL.get(name, {})
+    given = SAMPLES | SPECIAL.get(name, {}) | (special or {})
     return {parameter: given[parameter] for parameter in wanted}

@@ -17,7 +17,7 @@ from holdfast import open as open_store
 from holdfast import statements
 from holdfast.postgres.compiled import Compiled, Schema
 from holdfast.testing.server import fresh_schema, postgres_url
-from tests.plans import data
+from tests.plans import data, work
 
 STATEMENTS = statements.load("holdfast.postgres.statements")
 
@@ -33,6 +33,7 @@ KEYS = {
     "attachment": {"attachment_pkey", "attachment_by_owner", "attachment_by_id"},
     "attachment_bytes": {"attachment_bytes_pkey"},
     "attachment_chunk": {"attachment_chunk_pkey"},
+    "work": {"work_batch_id_key"},
 }
 
 #: Ways through the light commit, whose statements stand in a function.
@@ -82,11 +83,20 @@ class Database:
         finally:
             self.cursor.execute("ROLLBACK")
 
+    def rows_read(self, name: str, special: dict[str, Any]) -> int:
+        """How many rows and index entries a statement did read; it is undone."""
+        self.cursor.execute("BEGIN")
+        try:
+            ((explained,),) = self.execute("EXPLAIN (ANALYZE, FORMAT JSON) ", name, special)
+            return read_by(explained[0]["Plan"])
+        finally:
+            self.cursor.execute("ROLLBACK")
+
     def execute(self, prefix: str, name: str, special: dict[str, Any]) -> list[Any]:
         """Run a statement as the driver does: prepared, with its parameters' types."""
         compiled = Compiled(STATEMENTS[name], Schema(self.schema))
         given = bulk(name) if STATEMENTS[name].bulk else data.arguments(name, compiled.order)
-        given |= special
+        given |= {each: special[each] for each in special if each in given}
         self.cursor.execute(f"SET plan_cache_mode = {self.mode}")
         self.cursor.execute("DEALLOCATE ALL")
         self.cursor.execute(f"PREPARE plan {self.types(compiled, given)} AS {escaped(compiled)}")
@@ -122,6 +132,16 @@ def collect(node: dict[str, Any], plan: Plan) -> None:
         plan.indexes.add(node["Index Name"])
     for inner in node.get("Plans", ()):
         collect(inner, plan)
+
+
+def read_by(node: dict[str, Any]) -> int:
+    """The rows that a plan's scans met, those they dropped included."""
+    rows = sum(read_by(inner) for inner in node.get("Plans", ()))
+    if "Relation Name" in node or node["Node Type"] == "Bitmap Index Scan":
+        dropped = ("Rows Removed by Filter", "Rows Removed by Index Recheck")
+        met = node["Actual Rows"] + sum(node.get(each, 0) for each in dropped)
+        rows += round(met * node["Actual Loops"])
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +194,8 @@ def test_what_is_hot_goes_by_its_indexes(database: Database, name: str) -> None:
 @pytest.mark.parametrize("shape", sorted(LIGHT))
 def test_a_light_commit_reads_no_whole_table(database: Database, shape: str) -> None:
     assert database.read_whole("light_commit", LIGHT[shape]) == set()
+
+
+@pytest.mark.parametrize("reads", work.READS.values(), ids=work.READS)
+def test_a_deep_queue_is_not_read_whole(database: Database, reads: work.Reads) -> None:
+    assert database.rows_read(reads.name, reads.given) <= reads.most

@@ -6,6 +6,7 @@ from its end, and a cursor's root page says which one it is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,9 +16,12 @@ import pytest
 from holdfast import open as open_store
 from holdfast import statements
 from holdfast.sqlite.plans import Plan
-from tests.plans import data
+from tests.plans import data, work
 
 STATEMENTS = statements.load("holdfast.sqlite.statements")
+
+#: What it takes to look at a row and to write it, indexes included.
+STEPS_PER_ROW = 100
 
 #: What is walked in its own order, and only as far as its first row, or as its oldest ones.
 FIRST = {"next_removal": {"removal"}, "dead_intents": {"attachment_by_intent"}}
@@ -38,7 +42,7 @@ def database(
     with open_store(f"sqlite:///{path}"):
         pass
     connection = apsw.Connection(str(path))
-    connection.convert_binding = lambda _cursor, _number, _value: "[]"
+    connection.convert_binding = lambda _cursor, _number, value: json.dumps(value)
     with connection:
         for table in data.tables():
             insert(connection, table.name, table.columns, table.rows)
@@ -69,7 +73,21 @@ def program(connection: apsw.Connection, name: str) -> Program:
     return Program(opened, walked - {"sqlite_sequence"})  # which has a row or two
 
 
-def texts(name: str) -> Iterator[tuple[str, Any]]:
+def steps(connection: apsw.Connection, name: str, special: dict[str, Any]) -> int:
+    """How long the programs of a statement run; what they do is undone."""
+    told: list[Any] = []
+    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, told.append)
+    connection.execute("BEGIN")
+    try:
+        for sql, bindings in texts(name, special):
+            connection.execute(sql, bindings).fetchall()
+    finally:
+        connection.execute("ROLLBACK")
+        connection.trace_v2(0)
+    return sum(each["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"] for each in told)
+
+
+def texts(name: str, special: dict[str, Any] | None = None) -> Iterator[tuple[str, Any]]:
     """The parts of a statement with their bindings."""
     statement = STATEMENTS[name]
     plan = Plan(statement)
@@ -77,7 +95,7 @@ def texts(name: str) -> Iterator[tuple[str, Any]]:
         rows = [tuple([1] * len(statement.bulk))]
         yield from ((part.sql, values) for part, values in plan.chunks(rows, 1))
         return
-    bindings = data.arguments(name, statement.params)
+    bindings = data.arguments(name, statement.params, special)
     yield from ((part.sql, bindings) for part in plan.parts)
 
 
@@ -92,3 +110,8 @@ def test_what_is_hot_goes_by_its_indexes(database: apsw.Connection, name: str) -
 
     assert data.INDEXES[name] <= found.opened
     assert found.walked == set()
+
+
+@pytest.mark.parametrize("reads", work.READS.values(), ids=work.READS)
+def test_a_deep_queue_is_not_read_whole(database: apsw.Connection, reads: work.Reads) -> None:
+    assert 0 < steps(database, reads.name, reads.given) < STEPS_PER_ROW * reads.most

@@ -31,7 +31,9 @@ SELECT id FROM holdfast.session WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
 SELECT session FROM holdfast.removal ORDER BY session LIMIT 1;
 
 -- name: remove_rows
--- One batch of what a deleted session left behind; its branches become nobody's.
+-- One batch of what a deleted session left behind; its branches become nobody's. Where a session
+-- may have much of a table, the order is an index's: else the table would be read until a batch is
+-- full.
 WITH hidden_batch AS (
     SELECT session, branch, ordinal FROM holdfast.hidden
      WHERE session = %(session)s LIMIT %(limit)s
@@ -60,16 +62,18 @@ WITH hidden_batch AS (
     RETURNING i.session
 ), work_batch AS (
     SELECT seq FROM holdfast.work
-     WHERE session = %(session)s AND settled_at_ms IS NULL LIMIT %(limit)s
+     WHERE session = %(session)s AND settled_at_ms IS NULL ORDER BY ready_at_ms LIMIT %(limit)s
 ), emptied AS (
     DELETE FROM holdfast.work w USING work_batch t WHERE w.seq = t.seq RETURNING w.session
 ), receipt_batch AS (
     SELECT seq FROM holdfast.work
-     WHERE session = %(session)s AND settled_at_ms IS NOT NULL LIMIT %(limit)s
+     WHERE session = %(session)s AND settled_at_ms IS NOT NULL
+     ORDER BY settled_at_ms LIMIT %(limit)s
 ), forgotten AS (
     DELETE FROM holdfast.work w USING receipt_batch t WHERE w.seq = t.seq RETURNING w.session
 ), input_batch AS (
-    SELECT seq FROM holdfast.turn_input WHERE session = %(session)s LIMIT %(limit)s
+    SELECT seq FROM holdfast.turn_input
+     WHERE session = %(session)s ORDER BY input_id LIMIT %(limit)s
 ), unheard AS (
     DELETE FROM holdfast.turn_input i USING input_batch t WHERE i.seq = t.seq RETURNING i.session
 ), attachment_batch AS (

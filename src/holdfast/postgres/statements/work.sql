@@ -2,7 +2,8 @@
 -- (`lock_section`), sent in the same trip: what comes behind it sees what was committed meanwhile.
 
 -- Where rows come in order and up to a limit, they are asked for by LATERAL: joined to the session
--- they would all be read first, and sorted.
+-- they would all be read first, and sorted. So are single rows by what names them, with LIMIT 1:
+-- a planner that takes a queue to be short would join all of it.
 
 -- name: lock_section
 -- The session's section, without making it present.
@@ -85,7 +86,9 @@ SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
 SELECT d.place, s.key, {batch_columns}
   FROM json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
   JOIN holdfast.session s ON s.id = d.session_id
-  LEFT JOIN holdfast.work w ON w.session = s.key AND w.source_key = d.source_key
+  LEFT JOIN LATERAL (
+       SELECT * FROM holdfast.work
+        WHERE session = s.key AND source_key = d.source_key LIMIT 1) w ON true
 
 -- name: known_work
 {known}
@@ -193,7 +196,8 @@ ready AS MATERIALIZED (
 WITH {moment}, {fence},
 ready AS MATERIALIZED (
     SELECT {candidate_columns}
-      FROM fence f JOIN holdfast.work w ON w.batch_id = ANY (%(batch_ids)s::text[]) AND {candidate}
+      FROM fence f CROSS JOIN unnest(%(batch_ids)s::text[]) AS b (id)
+      JOIN LATERAL (SELECT * FROM holdfast.work WHERE batch_id = b.id LIMIT 1) w ON {candidate}
 ),
 {joined},
 {claimed};
@@ -251,7 +255,8 @@ ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
 -- Longest ready first; sessions at work are passed over.
 WITH clock AS MATERIALIZED (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms)
 SELECT r.id, r.ready_at_ms
-  FROM holdfast.readiness r JOIN holdfast.session s ON s.key = r.session
+  FROM holdfast.readiness r CROSS JOIN LATERAL (
+       SELECT owner_id, expires_at_ms FROM holdfast.session WHERE key = r.session LIMIT 1) s
  WHERE r.ready_at_ms <= (SELECT now_ms FROM clock)
    AND (r.ready_at_ms, r.id) > (%(after_ready)s, %(after_id)s)
    AND NOT (s.owner_id IS NOT NULL AND s.expires_at_ms > (SELECT now_ms FROM clock))

@@ -16,7 +16,7 @@ from holdfast import (
     SessionCreate,
     VacuumReport,
 )
-from holdfast.testing.contract.lanes import said, work
+from holdfast.testing.contract.lanes import queued, said, work
 from holdfast.testing.contract.samples import (
     chain,
     checkpoint,
@@ -93,6 +93,22 @@ class TestVacuum:
 
         assert store.sessions.load_turn_commit("s1", "t1") is not None
         assert store.blobs.has(orphan)
+
+    def test_queued_work_and_its_receipts_stay(self, store: Any) -> None:
+        drafts = [work("done", source_key="done"), work("claimed"), work("waits")]
+        store.queue.enqueue_many(drafts)
+        lease = lease_on(store, "s1")
+        done, claimed = store.queue.claim(lease), store.queue.claim(lease)
+        under = {"session_execution_lease": lease}
+        store.sessions.commit(commit("s1", completed_queue_claims=[done], **under))
+
+        store.maintenance.vacuum()
+        store.sessions.vacuum("s1")
+
+        assert queued(store) == ["claimed", "waits"]
+        assert store.queue.enqueue(drafts[0]).settled
+        store.sessions.commit(commit("s1", completed_queue_claims=[claimed], **under))
+        assert queued(store) == ["waits"]
 
 
 class TestPruningOfTurns:

@@ -19,8 +19,12 @@ from holdfast.testing.contract.samples import (
 
 
 def full(store: Any, session_id: str = "s1") -> None:
-    """A session with a row in every table there is for sessions."""
+    """A session with a row in every table there is for sessions, a receipt among them."""
     create(store, session_id, labels={"name": "value"}, scope=("a", "b"), model="m")
+    enqueue(store, "done", session_id=session_id, source_key="done")
+    lease = lease_on(store, session_id)
+    done = store.queue.claim(lease)
+    store.sessions.release_lease(lease)
     put(
         store,
         session_id,
@@ -31,6 +35,7 @@ def full(store: Any, session_id: str = "s1") -> None:
         checkpoint=checkpoint(1, tool_state=b"state of " + session_id.encode()),
         usage_deltas=[spent("chat"), spent("tool")],
         turn_commit=turn("t1", session_id),
+        completed_queue_claims=[done],
     )
     store.sessions.tombstone(session_id, ["b"])
     store.attachments.record_intent(session_id, AN_ID)
