@@ -109,6 +109,12 @@ def tables() -> Iterator[Table]:
     yield from (Table(*each) for area in (inputs, work) for each in area.rows())
 
 
+def few() -> Iterator[Table]:
+    """Three thousand sessions, and all the queued work."""
+    yield Table("session", "key, id", [(s, f"s{s}") for s in range(1, 3_001)])
+    yield from (Table(*each) for each in work.rows())
+
+
 def _owner(session: int) -> tuple[str | None, str | None]:
     owners = ((None, None), ("turn", "t0"), ("process", f"p{session}"))
     return owners[session % len(owners)]

@@ -6,7 +6,8 @@ With the plan for these very parameters, and with the generic one a prepared sta
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import psycopg
@@ -146,17 +147,25 @@ def read_by(node: dict[str, Any]) -> int:
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    with database_of(data.tables()) as (connection, schema):
+        copy(connection, schema, "node", f"branch, ordinal, {data.NODE_COLUMNS}", data.nodes())
+        branches = sql.Identifier(schema, "branch")
+        restart = sql.SQL("ALTER TABLE {} ALTER id RESTART WITH 1000000")
+        connection.execute(restart.format(branches))
+        connection.execute("ANALYZE")
+        yield connection, schema
+
+
+@contextmanager
+def database_of(tables: Iterable[data.Table]) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    """A schema with some rows, analyzed."""
     url = postgres_url()
     with fresh_schema(url, "plans") as schema:
         with open_store(url, schema=schema):
             pass
         with psycopg.connect(url, autocommit=True) as connection:
-            for table in data.tables():
+            for table in tables:
                 copy(connection, schema, table.name, table.columns, table.rows)
-            copy(connection, schema, "node", f"branch, ordinal, {data.NODE_COLUMNS}", data.nodes())
-            branches = sql.Identifier(schema, "branch")
-            restart = sql.SQL("ALTER TABLE {} ALTER id RESTART WITH 1000000")
-            connection.execute(restart.format(branches))
             connection.execute("ANALYZE")
             yield connection, schema
 
@@ -171,7 +180,10 @@ def copy(
             sink.write_row(row)
 
 
-@pytest.fixture(scope="module", params=["force_custom_plan", "force_generic_plan"])
+MODES = ["force_custom_plan", "force_generic_plan"]
+
+
+@pytest.fixture(scope="module", params=MODES)
 def database(
     request: pytest.FixtureRequest, filled: tuple[psycopg.Connection[Any], str]
 ) -> Database:
@@ -199,3 +211,18 @@ def test_a_light_commit_reads_no_whole_table(database: Database, shape: str) -> 
 @pytest.mark.parametrize("reads", work.READS.values(), ids=work.READS)
 def test_a_deep_queue_is_not_read_whole(database: Database, reads: work.Reads) -> None:
     assert database.rows_read(reads.name, reads.given) <= reads.most
+
+
+@pytest.fixture(scope="module")
+def few() -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    """So many sessions that reading all of them looks cheap for a list of a hundred."""
+    with database_of(data.few()) as found:
+        yield found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reads", work.READS.values(), ids=work.READS)
+def test_a_short_list_does_not_read_a_few_thousand_sessions(
+    few: tuple[psycopg.Connection[Any], str], mode: str, reads: work.Reads
+) -> None:
+    assert Database(*few, mode).rows_read(reads.name, reads.given) <= reads.most

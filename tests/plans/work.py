@@ -176,7 +176,7 @@ READS = {
     "claim exactly": _reads("claim_work_exactly", 60, count=2),
     "abandon": _reads(
         "abandon_work",
-        30,
+        HELD + 30,
         claims='[{"session_id":"deep","claim_id":"qwc:mine:1","claim_token":"mine"}]',
     ),
     "claimed": _reads("claimed_work", 20, claim_tokens=["mine"]),

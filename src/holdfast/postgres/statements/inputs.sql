@@ -169,7 +169,6 @@ UPDATE holdfast.turn_input i
    SET state = CASE WHEN i.state = 'accepted' THEN 'pending_active' ELSE i.state END,
        claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
   FROM {claims}
-  JOIN holdfast.session s ON s.id = c.session_id
  WHERE i.session = s.key AND s.key = coalesce(%(bound_key)s, s.key)
    AND i.claim_token = c.claim_token AND i.claim_id = c.claim_id
 RETURNING i.seq;

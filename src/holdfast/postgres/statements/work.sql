@@ -3,7 +3,8 @@
 
 -- Where rows come in order and up to a limit, they are asked for by LATERAL: joined to the session
 -- they would all be read first, and sorted. So are single rows by what names them, with LIMIT 1:
--- a planner that takes a queue to be short would join all of it.
+-- a planner takes a list of ours to have a hundred entries, and would sooner join all of a queue
+-- that it takes to be short, or all of ten thousand sessions.
 
 -- name: lock_section
 -- The session's section, without making it present.
@@ -50,7 +51,7 @@ WITH drafts AS MATERIALIZED (
         payloads text)
 ), old AS MATERIALIZED (
     SELECT key, id FROM holdfast.session
-     WHERE id IN (SELECT session_id FROM drafts) ORDER BY id FOR NO KEY UPDATE
+     WHERE id = ANY (ARRAY(SELECT session_id FROM drafts)) ORDER BY id FOR NO KEY UPDATE
 ), made AS (
     INSERT INTO holdfast.session AS s (id)
     SELECT DISTINCT d.session_id FROM drafts d
@@ -85,7 +86,7 @@ SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
 -- What is stored under the source keys of some drafts, and their sessions.
 SELECT d.place, s.key, {batch_columns}
   FROM json_to_recordset(%(drafts)s::json) AS d (place bigint, session_id text, source_key text)
-  JOIN holdfast.session s ON s.id = d.session_id
+  CROSS JOIN LATERAL (SELECT key FROM holdfast.session WHERE id = d.session_id LIMIT 1) s
   LEFT JOIN LATERAL (
        SELECT * FROM holdfast.work
         WHERE session = s.key AND source_key = d.source_key LIMIT 1) w ON true
@@ -206,7 +207,6 @@ ready AS MATERIALIZED (
 UPDATE holdfast.work w
    SET claim_id = NULL, claim_token = NULL, claim_owner = NULL, claim_generation = NULL
   FROM {claims}
-  JOIN holdfast.session s ON s.id = c.session_id
  WHERE w.session = s.key AND s.key = coalesce(%(bound_key)s, s.key)
    AND w.claim_token = c.claim_token AND w.claim_id = c.claim_id
 RETURNING w.seq;
@@ -214,6 +214,7 @@ RETURNING w.seq;
 -- fragment: claims
 -- Claims by their session, id and token.
 json_to_recordset(%(claims)s::json) AS c (session_id text, claim_id text, claim_token text)
+ CROSS JOIN LATERAL (SELECT key FROM holdfast.session WHERE id = c.session_id LIMIT 1) s
 
 -- name: claimed_work
 -- What the claims of a commit still own.
