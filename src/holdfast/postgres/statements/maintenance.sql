@@ -31,31 +31,32 @@ SELECT id FROM holdfast.session WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
 SELECT session FROM holdfast.removal ORDER BY session LIMIT 1;
 
 -- name: remove_rows
--- One batch of what a deleted session left behind; its branches become nobody's. Where a session
--- may have much of a table, the order is an index's: else the table would be read until a batch is
--- full.
+-- One batch of what a deleted session left behind; its branches become nobody's. A session may have
+-- much of a table, so the order is an index's: else the table would be read until a batch is full.
 WITH hidden_batch AS (
     SELECT session, branch, ordinal FROM holdfast.hidden
-     WHERE session = %(session)s LIMIT %(limit)s
+     WHERE session = %(session)s ORDER BY branch, ordinal LIMIT %(limit)s
 ), shown AS (
     DELETE FROM holdfast.hidden h USING hidden_batch t
      WHERE h.session = t.session AND h.branch = t.branch AND h.ordinal = t.ordinal
     RETURNING h.session
 ), stamp_batch AS (
     SELECT session, turn_id FROM holdfast.turn_commit
-     WHERE session = %(session)s LIMIT %(limit)s
+     WHERE session = %(session)s ORDER BY turn_id LIMIT %(limit)s
 ), unstamped AS (
     DELETE FROM holdfast.turn_commit c USING stamp_batch t
      WHERE c.session = t.session AND c.turn_id = t.turn_id
     RETURNING c.session
 ), usage_batch AS (
-    SELECT session, pair FROM holdfast.usage WHERE session = %(session)s LIMIT %(limit)s
+    SELECT session, pair FROM holdfast.usage
+     WHERE session = %(session)s ORDER BY pair LIMIT %(limit)s
 ), unused AS (
     DELETE FROM holdfast.usage u USING usage_batch t
      WHERE u.session = t.session AND u.pair = t.pair
     RETURNING u.session
 ), inherited_batch AS (
-    SELECT session, branch FROM holdfast.inherited WHERE session = %(session)s LIMIT %(limit)s
+    SELECT session, branch FROM holdfast.inherited
+     WHERE session = %(session)s ORDER BY branch LIMIT %(limit)s
 ), disinherited AS (
     DELETE FROM holdfast.inherited i USING inherited_batch t
      WHERE i.session = t.session AND i.branch = t.branch
@@ -78,7 +79,7 @@ WITH hidden_batch AS (
     DELETE FROM holdfast.turn_input i USING input_batch t WHERE i.seq = t.seq RETURNING i.session
 ), attachment_batch AS (
     SELECT session, attachment_id FROM holdfast.attachment
-     WHERE session = %(session)s LIMIT %(limit)s
+     WHERE session = %(session)s ORDER BY attachment_id LIMIT %(limit)s
 ), unattached AS (
     DELETE FROM holdfast.attachment a USING attachment_batch t
      WHERE a.session = t.session AND a.attachment_id = t.attachment_id

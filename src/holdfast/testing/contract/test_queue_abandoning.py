@@ -195,4 +195,4 @@ def test_what_is_no_claim_is_refused(store: Any, given: Any) -> None:
     with pytest.raises(InvalidArgument) as refused:
         store.queue.abandon_many([given])
 
-    assert refused.value.field == "claim"
+    assert refused.value.field == "claims[0]"
