@@ -1,6 +1,6 @@
 """Kill a committing process at random moments, reopen, and count what survived.
 
-    python3 tasks.py crash [--rounds 200] [--store sqlite|postgres|both] [--seed N]
+    python3 tasks.py crash [--kills 200] [--store sqlite|postgres|both] [--seed N]
 
 Each round starts a process that commits turns of many shapes to several sessions, kills it with
 SIGKILL, opens the store and compares every session with what its turns have to leave. The next
@@ -34,6 +34,8 @@ EARLY_SHARE = 0.1
 _fork = multiprocessing.get_context("forkserver")
 _APPLICATION = "holdfast-crash"
 TURNS = "turns acknowledged"
+KILLS = "kills while committing"
+EARLY_KILLS = "kills while starting, beside these"
 
 
 class Victim:
@@ -91,10 +93,11 @@ class Watch:
         for victim in self.victims.values():
             victim.next_round()
         told = self.kill().decode().splitlines()
-        self.counts["kills"] += 1
-        self.counts["kills while starting"] += not any(line.startswith("done") for line in told)
+        self.counts["rounds"] += 1
         for line in told:
             self.hear(*line.split(maxsplit=2))
+        committing = any(victim.ready for victim in self.victims.values())
+        self.counts[KILLS if committing else EARLY_KILLS] += 1
         if self.url.startswith("postgres"):
             _await_silence(self.url)
         self.look()
@@ -136,7 +139,7 @@ class Watch:
     def wrong(self, kind: str, session_id: str, what: str) -> None:
         """Take note of something that must not be."""
         self.counts[kind] += 1
-        self.problems.append(f"round {self.counts['kills']}: {session_id}: {kind}: {what}")
+        self.problems.append(f"round {self.counts['rounds']}: {session_id}: {kind}: {what}")
 
     # --- looking -------------------------------------------------------------------------
 
@@ -219,18 +222,23 @@ def _await_silence(url: str) -> None:
 # --- the command -----------------------------------------------------------------------------
 
 
-def torment(kind: str, rounds: int, dice: random.Random) -> Watch:
-    """Kill so many processes on one kind of database."""
+def torment(kind: str, kills: int, dice: random.Random) -> Watch:
+    """Kill so many committing processes on one kind of database."""
     began = time.monotonic()
     with database(kind) as place:
         watch = Watch(_named(place.url) if kind == "postgres" else place.url, place.schema, dice)
-        for done in range(1, rounds + 1):
+        # A process that never comes to commit has told why; nobody waits for it forever.
+        for done in range(1, 4 * kills + 1):
             watch.round()
-            if done % 20 == 0 or done == rounds:
+            if done % 20 == 0:
                 _tell(
-                    f"{kind}: {done} of {rounds} kills, {watch.counts[TURNS]} turns, "
+                    f"{kind}: {watch.counts[KILLS]} of {kills} kills, {watch.counts[TURNS]} turns, "
                     f"{len(watch.problems)} problems, {time.monotonic() - began:.0f} s"
                 )
+            if watch.counts[KILLS] == kills:
+                break
+        else:
+            watch.problems.append(f"only {watch.counts[KILLS]} kills met a commit")
         watch.look(stamps=sys.maxsize)
     return watch
 
@@ -240,8 +248,8 @@ def _tell(line: str) -> None:
 
 
 COUNTED = (
-    "kills",
-    "kills while starting",
+    KILLS,
+    EARLY_KILLS,
     TURNS,
     "  of these repeated and recognised",
     "turns under way at a kill",
@@ -270,7 +278,7 @@ def report(watches: dict[str, Watch]) -> bool:
 def main() -> int:
     """Read the command line and do it."""
     parser = argparse.ArgumentParser(prog="tasks.py crash", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=200, help="kills for each database")
+    parser.add_argument("--kills", type=int, default=200, help="for each database")
     parser.add_argument("--store", choices=[*KINDS, "both"], default="both")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     given = parser.parse_args()
@@ -278,7 +286,7 @@ def main() -> int:
     kinds = KINDS if given.store == "both" else (given.store,)
     _fork.set_forkserver_preload(["benchmarks.crash_agent"])
     dice = random.Random(given.seed)
-    return 0 if report({kind: torment(kind, given.rounds, dice) for kind in kinds}) else 1
+    return 0 if report({kind: torment(kind, given.kills, dice) for kind in kinds}) else 1
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def test_the_demo_survives() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_few_kills_lose_nothing(kind: str) -> None:
-    report = python("-m", "benchmarks.crash", "--rounds", "3", "--store", kind)
+    report = python("-m", "benchmarks.crash", "--kills", "3", "--store", kind)
     assert "OK: every acknowledged turn is there, once and whole" in report
 
 
