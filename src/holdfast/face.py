@@ -133,7 +133,7 @@ def addressed(
 ) -> tuple[Address, tuple[Any, ...]]:
     """The session of a call, which a view brings along, and the arguments that are left."""
     if bound is not None:
-        return bound, args
+        return bound.visit(), args
     if "session_id" in kwargs:
         return Address(kwargs.pop("session_id")), args
     if not args:
@@ -231,7 +231,7 @@ class carried(Descriptor, Generic[R, P, T]):
         def method(record: R, *args: P.args, **kwargs: P.kwargs) -> Any:
             def begin() -> tuple[Work[Any] | Done, Address]:
                 # What is no such record is for the operation to refuse.
-                at = bound or Address(getattr(record, "session_id", "?"))
+                at = bound.visit() if bound else Address(getattr(record, "session_id", "?"))
                 return self._work(core, at, record, *args, **kwargs), at
 
             return area._finish(begin)

@@ -11,15 +11,26 @@ from holdfast.transaction import LostRace
 
 
 class Address:
-    """A session by its id; a bound view's also remembers the first incarnation it met."""
+    """A session by its id; a bound view's also remembers the first incarnation it met.
 
-    __slots__ = ("_seen", "bound", "key", "session_id")
+    Calls of one view run side by side, and what a refused one met may never have been. So each
+    call has an address of its own, a *visit*, which tells the view's when it has succeeded.
+    """
 
-    def __init__(self, session_id: str, *, bound: bool = False) -> None:
+    __slots__ = ("_home", "_seen", "bound", "key", "session_id")
+
+    def __init__(
+        self, session_id: str, *, bound: bool = False, home: Address | None = None
+    ) -> None:
         self.session_id = identifier(session_id, "session_id")
         self.bound = bound
-        self.key: int | None = None
+        self.key: int | None = None if home is None else home.key
+        self._home = home
         self._seen: int | None = None
+
+    def visit(self) -> Address:
+        """A bound view's address for one call."""
+        return Address(self.session_id, bound=True, home=self)
 
     def check_same(self, session_id: str) -> None:
         """Refuse a record of another session before anything is read."""
@@ -47,6 +58,8 @@ class Address:
         """
         if self.bound and self.key is None:
             self.key = self._seen
+            if self._home is not None and self._home.key is None:
+                self._home.key = self._seen
 
     @property
     def may_create(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -171,6 +172,40 @@ def test_a_refused_write_tells_a_view_nothing(store: Any) -> None:
     view.commit_with_fresh_lease(commit("s1", graph=chain("a")))
 
     assert path_ids(store) == ["a"]
+
+
+def test_nor_does_a_call_that_meets_nothing_behind_it(store: Any) -> None:
+    view = store.session("s1")
+    with pytest.raises(holdfast.HeadRevisionConflict):
+        view.commit_with_fresh_lease(commit("s1", expected_head_revision=7))
+    assert view.queue.list(limit=0) == []
+
+    assert view.load() is None
+    view.commit_with_fresh_lease(commit("s1", graph=chain("a")))
+    assert path_ids(store) == ["a"]
+
+
+def test_calls_of_one_view_side_by_side_tell_it_only_what_was_stored(store: Any) -> None:
+    """A refused write takes back the row that another call of the view may have heard of."""
+    view = store.session("s1")
+    refusals: list[type[Exception]] = []
+
+    def refuse() -> None:
+        for _ in range(50):
+            try:
+                view.commit_with_fresh_lease(commit("s1", expected_head_revision=7))
+            except holdfast.HoldfastError as error:
+                refusals.append(type(error))
+
+    def read() -> None:
+        for _ in range(200):
+            assert view.load_meta() is None
+
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(task) for task in (refuse, refuse, read)]:
+            done.result(60)
+
+    assert set(refusals) == {holdfast.HeadRevisionConflict}
 
 
 def test_a_view_made_after_the_deletion_is_unaffected(store: Any) -> None:
