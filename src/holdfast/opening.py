@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _FILE = "sqlite:///"
 _MEMORY = "sqlite://"
+#: About 24 days; more than this neither threads nor PostgreSQL can be told.
+_LONGEST_MS = 2**31 - 1
 _SERVER = ("postgresql://", "postgres://")
 
 
@@ -81,7 +83,7 @@ def _settings(given: dict[str, Any]) -> Settings:
         checks.flag(given[name], name)
     for name, value in given.items():
         if name.endswith(("_ms", "_bytes", "_size")):
-            checks.count(value, name)
+            checks.limit(value, name, _LONGEST_MS)
     defaults = Settings()
     for name in ("max_value_bytes", "max_blob_bytes"):
         checks.at_most(given[name], getattr(defaults, name), name)
@@ -118,8 +120,21 @@ def _backend(url: str | None, pool: ConnectionPool[Any] | None, settings: Settin
     if url == _MEMORY:
         return _sqlite(None, settings)
     if url.startswith(_FILE) and len(url) > len(_FILE):
-        return _sqlite(unquote(url[len(_FILE) :]), settings)
+        return _sqlite(_path(url[len(_FILE) :]), settings)
     raise InvalidArgument("url", "sqlite:///path, sqlite:// or postgresql://...")
+
+
+def _path(given: str) -> str:
+    """The file a URL names; what would only look like one is refused."""
+    if given == ":memory:":
+        raise InvalidArgument("url", "a store in memory is sqlite://")
+    if "?" in given or "#" in given:
+        raise InvalidArgument("url", "takes no options; in a file's name write ? as %3F, # as %23")
+    try:
+        path = unquote(given, errors="strict")
+    except UnicodeDecodeError:
+        raise InvalidArgument("url", "is not UTF-8 behind its percent signs") from None
+    return checks.text(path, "url")
 
 
 def _sqlite(path: str | None, settings: Settings) -> Backend:

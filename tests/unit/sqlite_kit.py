@@ -92,6 +92,10 @@ async def put(tx, name):
     return await tx.maybe("put", name=name)
 
 
+async def put_large(tx, name, size):
+    await tx.all("put_large", name=name, size=size)
+
+
 async def put_many(tx, names):
     await tx.conclude(bulk("put_many", [(name,) for name in names]))
 

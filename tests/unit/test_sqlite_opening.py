@@ -18,6 +18,7 @@ import pytest
 
 from holdfast.errors import (
     Contention,
+    CorruptRecord,
     NotAStore,
     ReadOnlyStore,
     StoreUnavailable,
@@ -239,6 +240,19 @@ def test_an_older_library_does_what_the_newer_store_allows(tmp_path):
     with pytest.raises(UnsupportedStoreVersion) as refused:
         opened(path, tmp_path)
     assert (refused.value.component, refused.value.found) == ("schema", 99)
+
+
+@pytest.mark.parametrize("column", ["oldest_reader", "oldest_writer"])
+def test_a_damaged_record_of_the_migrations_is_told(tmp_path, column):
+    path = tmp_path / "a.db"
+    opened(path, tmp_path).close()
+    other = apsw.Connection(str(path))
+    other.execute(f"UPDATE migration SET {column} = 'x'")
+    other.close()
+
+    with pytest.raises(CorruptRecord) as told:
+        opened(path, tmp_path)
+    assert (told.value.record_kind, told.value.key) == ("migration", "1")
 
 
 def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
-import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from holdfast.sqlite import forks
 from holdfast.sqlite.plans import Part, Plan, Plans
 from holdfast.transaction import Row
 
@@ -43,7 +41,7 @@ class Connection:
         self._cursor = raw.cursor()
         self._plans = plans
         self._watch = watch
-        _open_connections.add(self)
+        forks.note(self)
 
     def control(self, sql: str) -> None:
         """Run a statement that begins, ends or marks a transaction."""
@@ -121,20 +119,3 @@ def _as_json(_cursor: apsw.Cursor, _index: int, value: object) -> str:
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"SQLite stores no {type(value).__name__}")
     return msgspec.json.encode(value).decode()
-
-
-_open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-
-
-def _leak_inherited() -> None:
-    """In a forked child, keep inherited connections from ever being closed (FAC-20).
-
-    Closing one, even by garbage collection, would undo the parent's transaction in the log's
-    index, which both processes share.
-    """
-    for connection in list(_open_connections):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leak_inherited)

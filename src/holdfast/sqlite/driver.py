@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -55,7 +54,6 @@ class SqliteBackend:
         self._migrations_in = migrations_in
         self._watch = Watch()
         self._gate = Gate() if path is None else None
-        self._closing = threading.Lock()
         self._anchor: Connection | None = None
         self._writer: Writer | None = None
         self._readers: Readers | None = None
@@ -94,10 +92,19 @@ class SqliteBackend:
         self._start(Connection(raw, plans, self._watch), plans)
 
     def run(self, work: Work[T]) -> T:
-        """Finish an operation for a blocking caller: reads on its own thread."""
-        if work.mode is Mode.SMALL_READ or work.mode is Mode.READ:
+        """Finish an operation for a blocking caller: reads of a file on its own thread.
+
+        In memory they wait for the writer's turn, which neither an interrupt may disturb nor an
+        event loop sit through.
+        """
+        if self._gate is None and (work.mode is Mode.SMALL_READ or work.mode is Mode.READ):
             return self._started(self._readers).run(work)
-        return self.submit(work).result()
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # whoever was interrupted wants nothing written that was not begun
+            raise
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Hand an operation to the store's threads."""
@@ -108,22 +115,22 @@ class SqliteBackend:
         return self._started(self._writer).submit(work)
 
     def runs_inline(self, mode: Mode) -> bool:
-        """Whether `run` is quick enough for an event loop: it is for small reads."""
-        return mode is Mode.SMALL_READ
+        """Whether `run` is quick enough for an event loop: it is for small reads of a file."""
+        return mode is Mode.SMALL_READ and self._gate is None
 
     def close(self) -> None:
         """Let accepted writes finish, then stop every thread and connection."""
-        with self._closing:
-            readers, self._readers = self._readers, None
-            writer, self._writer = self._writer, None
-            anchor, self._anchor = self._anchor, None
-        if readers is not None:
+        # Each part is let go of once it has ended: whoever was interrupted may call again.
+        if (readers := self._readers) is not None:
             readers.close()
-        if writer is not None:
+            self._readers = None
+        if (writer := self._writer) is not None:
             writer.close()
-        if anchor is not None:
+            self._writer = None
+        if (anchor := self._anchor) is not None:
             # Last, and able to write: it copies the log into the file and removes it.
             anchor.close()
+            self._anchor = None
 
     def _flags(self) -> int:
         flags = apsw.SQLITE_OPEN_READWRITE

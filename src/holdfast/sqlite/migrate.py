@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from holdfast.errors import NotAStore
+from holdfast.errors import CorruptRecord, NotAStore
 from holdfast.migrations import Migration
 from holdfast.rules.versions import Decision, judge
 from holdfast.settings import Settings, SystemClock
@@ -80,6 +80,8 @@ def _stamp(raw: apsw.Connection, target: str) -> Stamp:
     ).fetchall()
     if not newest:
         raise NotAStore(target, "a database without a record of its migrations")
+    if not all(isinstance(number, int) for number in newest[0]):
+        raise CorruptRecord("migration", str(newest[0][0]), "its numbers are no integers")
     return Stamp(*newest[0])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import Final
 from urllib.parse import quote
@@ -10,6 +11,7 @@ import apsw
 
 from holdfast.errors import NotAStore, StoreUnavailable, UnsupportedStoreVersion
 from holdfast.settings import Settings
+from holdfast.sqlite import forks
 from holdfast.sqlite.faults import translate
 
 #: Marks our files, in SQLite's header field for exactly that.
@@ -31,6 +33,7 @@ def inspect(path: str, settings: Settings) -> None:
     """Refuse a path that is no store of ours and may not become one; leaves it untouched."""
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
         raise StoreUnavailable("open", f"{path} is a directory, or its directory is missing")
+    forks.refuse_inherited(path)
     try:
         size = os.stat(path).st_size
     except FileNotFoundError:
@@ -46,6 +49,7 @@ def inspect(path: str, settings: Settings) -> None:
 def connect(target: str, flags: int) -> apsw.Connection:
     """A connection with everything set that does not touch the database."""
     raw = apsw.Connection(target, flags=flags, statementcachesize=_PREPARED)
+    forks.note(raw, raw.filename)
     raw.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     raw.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
     # Or a statement is prepared anew for every binding, which costs ten times what it does.
@@ -61,11 +65,29 @@ def make_writer(raw: apsw.Connection, settings: Settings, *, memory: bool) -> No
     raw.pragma("foreign_keys", 1)
     if memory:
         raw.pragma("journal_mode", "memory")
+        _raise_memory_limit(raw)
         return
     if raw.pragma("journal_mode", "wal") != "wal":
         raise apsw.BusyError("the write-ahead log cannot be switched on now")
     raw.pragma("synchronous", "full" if settings.sync == "full" else "normal")
+    if settings.sync == "full":
+        # On macOS a plain sync stops at the drive's own memory; elsewhere these change nothing.
+        raw.pragma("fullfsync", 1)
+        raw.pragma("checkpoint_fullfsync", 1)
     raw.pragma("journal_size_limit", _LOG_LIMIT_BYTES)
+
+
+def has_moved(raw: apsw.Connection) -> bool:
+    """Whether the file that a connection has open is no longer where its name says."""
+    moved = ctypes.c_int(0)
+    raw.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    return bool(moved.value)
+
+
+def _raise_memory_limit(raw: apsw.Connection) -> None:
+    """Let a database in memory grow as far as memory goes; SQLite ends it at 1 GiB."""
+    limit = ctypes.c_int64(1 << 40)
+    raw.file_control("main", apsw.SQLITE_FCNTL_SIZE_LIMIT, ctypes.addressof(limit))
 
 
 def _require_ours(path: str) -> None:

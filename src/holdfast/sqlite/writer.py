@@ -20,13 +20,14 @@ from typing import Final, TypeVar
 import apsw
 
 from holdfast.engine import Work
-from holdfast.errors import Contention, StoreClosed
+from holdfast.errors import Contention, StoreClosed, StoreUnavailable
 from holdfast.settings import Settings
 from holdfast.sqlite.connection import Connection, Watch
 from holdfast.sqlite.crew import Crew
 from holdfast.sqlite.faults import BUSY, nap
 from holdfast.sqlite.gate import Gate
 from holdfast.sqlite.group import GROUP_SIZE, Group, Job
+from holdfast.sqlite.opening import has_moved
 
 T = TypeVar("T")
 
@@ -34,6 +35,10 @@ log = logging.getLogger("holdfast")
 
 #: Pages of log between two checkpoints: 4 MB.
 CHECKPOINT_PAGES: Final = 1024
+#: From 64 MB of log on, the writer waits so long for readers to let it begin anew.
+LONG_LOG_PAGES: Final = 16 * CHECKPOINT_PAGES
+RESTART_MS: Final = 100
+_RESTART: Final = apsw.SQLITE_CHECKPOINT_RESTART
 
 
 class Writer:
@@ -71,10 +76,9 @@ class Writer:
     def close(self) -> None:
         """Finish every accepted write and what follows from it, then end the threads."""
         with self._accepting:
-            if self._closed:
-                return
-            self._closed = True
-            self._queue.put(None)
+            if not self._closed:
+                self._closed = True
+                self._queue.put(None)
         self._thread.join()
         self._background.close()
 
@@ -116,11 +120,12 @@ class Writer:
             self._tries += 1
             if self._gate is None or self._gate.enter_write(self._patience()):
                 try:
-                    self._connection.control("BEGIN IMMEDIATE")
+                    self._begin()
                 except BUSY:
                     self._leave()
                     nap()
-                except apsw.Error as error:
+                except (apsw.Error, StoreUnavailable) as error:
+                    self._connection.rollback()
                     self._leave()
                     self._fail(list(self._waiting), error)
                 else:
@@ -128,6 +133,12 @@ class Writer:
                     return True
             self._expire()
         return False
+
+    def _begin(self) -> None:
+        self._connection.control("BEGIN IMMEDIATE")
+        if self._gate is None and has_moved(self._connection.raw):
+            # What is written from now on, nobody who opens the store will find.
+            raise StoreUnavailable("write", "the store's file was moved or removed")
 
     def _leave(self) -> None:
         if self._gate is not None:
@@ -171,14 +182,25 @@ class Writer:
         return apsw.SQLITE_OK
 
     def _checkpoint(self) -> None:
-        """Copy the log into the file, after the answer, and without waiting for readers."""
+        """Copy the log into the file, after the answer, and without waiting for readers.
+
+        While reads overlap the log is copied but cannot begin anew, and grows. Once it is long,
+        the writer waits a moment for those who read it.
+        """
         self._checkpointed = min(self._checkpointed, self._log_pages)
         if self._log_pages - self._checkpointed < CHECKPOINT_PAGES:
             return
         self._checkpointed = self._log_pages
+        raw = self._connection.raw
+        patient = self._log_pages >= LONG_LOG_PAGES
         try:
-            self._connection.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if patient:
+                raw.set_busy_timeout(RESTART_MS)
+            raw.wal_checkpoint(mode=_RESTART if patient else apsw.SQLITE_CHECKPOINT_PASSIVE)
         except BUSY:
-            pass  # another process is at it
+            pass  # another process is at it, or somebody reads for long
         except apsw.Error as error:
             log.warning("the log could not be checkpointed: %s", error)
+        finally:
+            if patient:
+                raw.set_busy_timeout(0)
