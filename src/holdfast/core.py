@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, TypeVar, cast
+from weakref import finalize
 
 from holdfast.attachments.backend import ByteBackend, Host
 from holdfast.attachments.database import DatabaseBytes
 from holdfast.collector import AutoCollector
 from holdfast.engine import Backend, Work
-from holdfast.errors import Contention, Fault, ReadOnlyStore, StoreClosed
+from holdfast.errors import Contention, Fault, ReadOnlyStore, StoreClosed, StoreUnavailable
 from holdfast.settings import Settings
 from holdfast.transaction import Done, Mode
 from holdfast.waiting import settled
@@ -25,6 +27,7 @@ from holdfast.waiting import settled
 T = TypeVar("T")
 
 _WRITING = (Mode.WRITE, Mode.AUTOCOMMIT)
+_INTERRUPTED = StoreUnavailable("open", "whoever was opening it was interrupted", True, False)
 
 _forks = 0
 
@@ -38,6 +41,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_count_fork)
 
 
+def _let_go(backend: Backend, born: int | None) -> None:
+    """Close what a store that nobody has any more left open, without holding up anyone."""
+    if born == _forks:
+        warnings.warn("a store was dropped without being closed", ResourceWarning, stacklevel=2)
+        threading.Thread(target=backend.close, name="holdfast-close", daemon=True).start()
+
+
 class Core:
     """The backend, opened by whoever comes first."""
 
@@ -45,8 +55,13 @@ class Core:
         self.backend = backend
         self.settings = settings
         self.collector = AutoCollector(self.run, settings)
-        self._born = _forks
-        self._opening = threading.Lock()
+        #: The process that began to open the store, by its forks; none yet.
+        self._born: int | None = None
+        self._turn = threading.Lock()
+        self._attempt: Future[None] | None = None
+        self._opener: int | None = None
+        # Reentrant, for a signal may close what its thread is closing.
+        self._closing = threading.RLock()
         self._opened = False
         self._closed = False
         # Opening and levers take long: neither may hold up a caller's loop.
@@ -61,30 +76,61 @@ class Core:
 
     def open(self) -> None:
         """Open the database unless it is open; a failed opening may be tried again."""
-        self._check_alive()
+        self.check_alive()
         if self._opened:
             return
-        with self._opening:
-            self._check_alive()
-            if not self._opened:
-                self.backend.open()
-                self._opened = True
+        with self._turn:
+            attempt, first = self._attempt, self._attempt is None
+            if attempt is None:
+                self._born = _forks
+                attempt = self._attempt = Future()
+        if first:
+            self._try(attempt)
+        # Whoever came meanwhile shares its outcome, or each would wait in vain after the other.
+        attempt.result()
+        if self._closed:
+            self.close()
+        self.check_alive()
+
+    def _try(self, attempt: Future[None]) -> None:
+        self._opener = threading.get_ident()
+        try:
+            self.backend.open()
+        except BaseException as error:
+            self._attempt = None
+            told = error if isinstance(error, Exception) else _INTERRUPTED
+            attempt.set_exception(told)
+            raise
+        self._dropped = finalize(self, _let_go, self.backend, self._born)
+        self._dropped.atexit = False
+        self._opened = True
+        attempt.set_result(None)
 
     def close(self) -> None:
         """Let accepted writes finish and let go of the database; again does nothing."""
-        if self._born != _forks:
+        if self._is_inherited:
             return
-        with self._opening:
-            if self._closed:
-                return
-            self._closed = True
+        self._closed = True
+        with self._closing:
+            attempt = self._attempt
+            # A signal may close what its own thread is opening; who opens then closes.
+            if attempt is not None and self._opener != threading.get_ident():
+                with suppress(Exception):
+                    attempt.result()
             if self._opened:
                 self.backend.close()
+                self._dropped.detach()
             self._helpers.shutdown(wait=False)
             self._byte_threads.shutdown(wait=False)
 
-    def _check_alive(self) -> None:
-        if self._born != _forks:
+    @property
+    def _is_inherited(self) -> bool:
+        """Whether the store was opened by the parent of this forked process."""
+        return self._born is not None and self._born != _forks
+
+    def check_alive(self) -> None:
+        """Refuse a store that was closed, or that another process opened."""
+        if self._is_inherited:
             raise StoreClosed("forked")
         if self._closed:
             raise StoreClosed("closed")
@@ -126,7 +172,7 @@ class Core:
         if probe is not None and (answer := await self._look(probe)) is not None:
             return cast(T, answer.value)
         try:
-            return await settled(self.backend.submit(work), self.settings.wait_ms)
+            return await self._answer(work)
         except Contention:
             look = _second_look(work)
             if look is not None:
@@ -136,7 +182,7 @@ class Core:
 
     async def admitted(self, operation: str, mode: Mode) -> None:
         """As `admit`, without ever blocking a loop."""
-        self._check_alive()
+        self.check_alive()
         if not self._opened:
             await self.aside(self.open)
         self.admit(operation, mode)
@@ -144,16 +190,21 @@ class Core:
     async def _look(self, look: Work[T]) -> T:
         if self.backend.runs_inline(look.mode):
             return self.backend.run(look)
-        return await settled(self.backend.submit(look), self.settings.wait_ms)
+        return await self._answer(look)
+
+    async def _answer(self, work: Work[T]) -> T:
+        """Hand an operation over; a cancelled caller waits for the outcome of a write only."""
+        patience_ms = self.settings.wait_ms if work.mode in _WRITING else 0
+        return await settled(self.backend.submit(work), patience_ms)
 
     async def aside(self, task: Callable[[], T]) -> T:
         """Run something long on a thread of the store."""
-        self._check_alive()
+        self.check_alive()
         return await settled(self._helpers.submit(task), self.settings.wait_ms)
 
     def start_beside(self, task: Callable[[], T]) -> Future[T]:
         """Start something that waits for a byte backend, on a thread for nothing else."""
-        self._check_alive()
+        self.check_alive()
         return self._byte_threads.submit(task)
 
 

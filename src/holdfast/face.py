@@ -66,6 +66,7 @@ class Area(Generic[C]):
         return self._await(begin) if self._aio else self._block(begin)
 
     def _block(self, begin: Begin) -> Any:
+        self._core.check_alive()
         work, at = begin()
         result = work.value if isinstance(work, Done) else self._core.run(work)
         if at is not None:
@@ -73,6 +74,7 @@ class Area(Generic[C]):
         return result
 
     async def _await(self, begin: Begin) -> Any:
+        self._core.check_alive()
         work, at = begin()
         result = work.value if isinstance(work, Done) else await self._core.wait(work)
         if at is not None:

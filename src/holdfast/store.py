@@ -46,9 +46,11 @@ from holdfast.operations import (
     tombstones,
 )
 from holdfast.operations.address import Address
+from holdfast.rules import checks
 from holdfast.runtime.guard import AsyncGuard, Guard
 from holdfast.settings import Settings
 from holdfast.transaction import Steps
+from holdfast.waiting import unhurried
 
 
 class _Viewing(Descriptor, Generic[P]):
@@ -290,7 +292,10 @@ class SessionView(SessionVerbs[C, Bound]):
 
         An asyncio turn that loses it is cancelled; a blocking one is told by `on_lost`.
         """
-        timings = timings or self._core.settings.lease_timings
+        timings = checks.record(
+            timings or self._core.settings.lease_timings, LeaseTimings, "timings"
+        )
+        checks.record(owner, LeaseOwner, "owner")
         if self._aio:
             return AsyncGuard(self, owner, timings)
         return Guard(self, owner, timings, on_lost)
@@ -421,4 +426,4 @@ class AsyncStore(_Face[Aio]):
 
     async def close(self) -> None:
         """Let accepted writes finish and let go of the database; again does nothing."""
-        await asyncio.to_thread(self._core.close)
+        await unhurried(asyncio.to_thread(self._core.close))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -61,12 +62,32 @@ def _mailbox(loop: asyncio.AbstractEventLoop) -> _Mailbox:
     box = _mailboxes.get(loop)
     if box is None:
         with _guard:
+            # What a closed loop was not told any more would keep it alive in here.
+            for closed in [each for each in _mailboxes if each.is_closed()]:
+                del _mailboxes[closed]
             box = _mailboxes.setdefault(loop, _Mailbox(loop))
     return box
 
 
+async def unhurried(work: Coroutine[Any, Any, T]) -> T:
+    """Finish `work`, whoever cancels meanwhile; they are heard when it is done."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError as cancelled:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({task})
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise cancelled from error
+        raise
+
+
 async def settled(future: Future[T], wait_ms: int) -> T:
-    """The outcome of handed-over work; a cancelled caller is told once it is known."""
+    """The outcome of handed-over work; a cancelled caller is told once it is known.
+
+    At the latest it is told after `wait_ms`.
+    """
     loop = asyncio.get_running_loop()
     box = _mailbox(loop)
     answered: asyncio.Future[None] = loop.create_future()

@@ -109,8 +109,6 @@ class PostgresBackend:
 
     def close(self) -> None:
         """Let running operations finish, then end the threads and a pool of our own."""
-        if self._running.forked:
-            return
         self._running.stop()
         if self._threads is not None:
             self._threads.shutdown(wait=True)

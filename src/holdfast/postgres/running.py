@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
 from holdfast.errors import StoreClosed
 
 
 class Running:
-    """Entered by every operation; once stopped, or in a forked child, it admits no other."""
+    """Entered by every operation; once stopped it admits no other."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())
         self._inside = 0
         self._stopped = False
-        self._process = os.getpid()
-
-    @property
-    def forked(self) -> bool:
-        """Whether this is not the process the store belongs to."""
-        return os.getpid() != self._process
 
     def enter(self) -> None:
         """Begin an operation; `StoreClosed` if there may be no more."""
-        if self.forked:
-            raise StoreClosed("forked")
         with self._changed:
             if self._stopped:
                 raise StoreClosed("closed")

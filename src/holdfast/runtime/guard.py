@@ -23,6 +23,7 @@ from holdfast.model.commits import RuntimeCommit, RuntimeCommitResult
 from holdfast.model.leases import Busy, ClaimOutcome, Lease, LeaseOwner, LeaseTimings
 from holdfast.rules import guarding
 from holdfast.runtime.holding import Holding
+from holdfast.waiting import unhurried
 
 
 class Guard(Holding):
@@ -155,13 +156,11 @@ class AsyncGuard(Holding):
         self._cancelled = False
 
     async def __aenter__(self) -> AsyncGuard:
-        claiming = asyncio.ensure_future(self._claim())
         try:
-            await asyncio.shield(claiming)
+            await unhurried(self._claim())
         except asyncio.CancelledError:
-            await asyncio.wait({claiming})
             if self._hold is not None:
-                await self._release()
+                await unhurried(self._release())
             raise
         turn = asyncio.current_task()
         assert turn is not None, "a guard is entered by a task"
@@ -179,10 +178,7 @@ class AsyncGuard(Holding):
         self._alarm.cancel()
         self._keeper.cancel()
         is_ours = self._cancelled and self._turn.uncancel() <= self._cancels_before
-        await asyncio.wait({self._keeper}, timeout=self._left())
-        if not self._is_over():
-            await self._release()
-        self._ended = True
+        await unhurried(self._leave())
         if self._lost is not None and (
             error is None or (is_ours and isinstance(error, asyncio.CancelledError))
         ):
@@ -202,6 +198,13 @@ class AsyncGuard(Holding):
                 self._lost = lost
             raise
         return result
+
+    async def _leave(self) -> None:
+        """Let a renewal under way finish, then give the lease back."""
+        await asyncio.wait({self._keeper}, timeout=self._left())
+        if not self._is_over():
+            await self._release()
+        self._ended = True
 
     async def _claim(self) -> None:
         asked_at, ttl_ms = time.monotonic(), self._timings.ttl_ms
