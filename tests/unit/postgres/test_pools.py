@@ -142,24 +142,25 @@ def test_a_forked_child_touches_nothing(url: str, schema: str, tmp_path: Path) -
         import os, sys
         from pathlib import Path
         import tests.unit.postgres.kit as t
+        from holdfast.core import Core
         from holdfast.errors import StoreClosed
         backend = t.unopened({url!r}, Path({str(tmp_path)!r}), schema={schema!r})
-        backend.open()
+        core = Core(backend, backend.settings)
+        core.open()
         backend.run(t.put("a", 1))
         backend.submit(t.put("a", 2)).result()
         if os.fork() == 0:
             try:
-                backend.run(t.get("a"))
+                core.run(t.get("a"))
             except StoreClosed as closed:
                 assert closed.reason == "forked"
-                backend.close()
+                core.close()
                 sys.exit(7)
             sys.exit(1)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
-        before = backend.counts["trips"]
         assert backend.run(t.get("a"))["n"] == 2
         assert backend.submit(t.get("a")).result()["n"] == 2
-        backend.close()
+        core.close()
     """
     ran = subprocess.run(
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(script)],
