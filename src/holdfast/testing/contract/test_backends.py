@@ -116,7 +116,7 @@ def test_a_long_read_does_not_block_a_commit(world: World, store: Any) -> None:
         found.append(world.real(store).sessions.load("s1"))
 
     thread = threading.Thread(target=read, name="the reader")
-    names = {thread.name}
+    names = {thread.name, "holdfast-reader"}  # the latter where it must not sit through a write
     world.backend(store).on_statement = hook
     thread.start()
     assert reading.wait(10)
