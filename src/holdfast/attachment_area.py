@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import partial
+from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.attachments import sessions
@@ -26,6 +27,9 @@ from holdfast.face import (
     C,
     Descriptor,
     SessionArea,
+    SessionVerb,
+    StoreVerb,
+    Verb,
     addressed,
     on_session,
     operation,
@@ -117,21 +121,19 @@ def _port(area: Area[Any]) -> Port:
     return AioPort(area._core) if area._aio else BlockingPort(area._core)
 
 
-class _OnSession(Descriptor):
+def _begun(
+    verb: Descriptor,
+    port: Port,
+    area: SessionArea[Any, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     """What every procedure on a session begins with."""
-
-    def _begin(
-        self,
-        port: Port,
-        area: SessionArea[Any, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        at, rest = addressed(area._at, args, kwargs)
-        return self._operation(port, area._core.bytes, at, *rest, **kwargs)
+    at, rest = addressed(area._at, args, kwargs)
+    return verb._operation(port, area._core.bytes, at, *rest, **kwargs)
 
 
-class procedure(_OnSession, Generic[P, T]):
+class procedure(SessionVerb[P, T]):
     """A procedure on one session, which may take many steps."""
 
     def __init__(
@@ -139,33 +141,10 @@ class procedure(_OnSession, Generic[P, T]):
     ) -> None:
         super().__init__(function, hidden=3)
 
-    @overload
-    def __get__(self, area: None, owner: type) -> procedure[P, T]: ...
-    @overload
-    def __get__(
-        self, area: SessionArea[Blocking, ById], owner: type
-    ) -> Callable[Concatenate[str, P], T]: ...
-    @overload
-    def __get__(
-        self, area: SessionArea[Aio, ById], owner: type
-    ) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]: ...
-    @overload
-    def __get__(self, area: SessionArea[Blocking, Bound], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(
-        self, area: SessionArea[Aio, Bound], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
-
-        def method(*args: Any, **kwargs: Any) -> Any:
-            # Made now, since its scopes are the caller's of this moment.
-            port = _port(area)
-            begin = partial(self._begin, port, area, args, kwargs)
-            return _later(begin) if area._aio else run_blocking(begin())
-
-        return method
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # The port is made now, since its scopes are the caller's of this moment.
+        begin = partial(_begun, self, _port(area), area, args, kwargs)
+        return _later(begin) if area._aio else run_blocking(begin())
 
 
 async def _later(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -173,7 +152,7 @@ async def _later(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return await begin()
 
 
-class streaming(_OnSession, Generic[P, T]):
+class streaming(Verb, Generic[P, T]):
     """A procedure on one session whose answer comes in pieces."""
 
     def __init__(
@@ -200,17 +179,14 @@ class streaming(_OnSession, Generic[P, T]):
         self, area: SessionArea[Aio, Bound], owner: type
     ) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
+        return self if area is None else MethodType(self, area)
 
-        def method(*args: Any, **kwargs: Any) -> Any:
-            pieces = self._begin(_port(area), area, args, kwargs)
-            return pieces if area._aio else drawn(pieces)
-
-        return method
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        pieces = _begun(self, _port(area), area, args, kwargs)
+        return pieces if area._aio else drawn(pieces)
 
 
-class sweeping_lever(Descriptor, Generic[P, T]):
+class sweeping_lever(StoreVerb[P, T]):
     """A lever on the store and a byte backend."""
 
     def __init__(
@@ -221,24 +197,11 @@ class sweeping_lever(Descriptor, Generic[P, T]):
     ) -> None:
         super().__init__(function, hidden=3)
 
-    @overload
-    def __get__(self, area: None, owner: type) -> sweeping_lever[P, T]: ...
-    @overload
-    def __get__(self, area: Area[Blocking], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, area: Area[Aio], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, area: Area[Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         core = area._core
         reconcile = partial(manifest.forget_aged_intents, core.run, core.settings)
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            port = _port(area)
-            begin = partial(self._operation, port, core.bytes, reconcile, *args, **kwargs)
-            return _later(begin) if area._aio else run_blocking(begin())
-
-        return method
+        begin = partial(self._operation, _port(area), core.bytes, reconcile, *args, **kwargs)
+        return _later(begin) if area._aio else run_blocking(begin())
 
 
 class AttachmentVerbs(SessionArea[C, A], Generic[C, A]):

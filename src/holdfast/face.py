@@ -9,10 +9,12 @@ as for the interpreter; nothing is generated.
 
 from __future__ import annotations
 
+import abc
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from types import MethodType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
 from holdfast.core import Core
 from holdfast.engine import Work
@@ -101,7 +103,8 @@ class Descriptor:
     def __init__(self, operation: Callable[..., Any], hidden: int) -> None:
         update_wrapper(self, operation, updated=())  # type: ignore[arg-type]
         parameters = list(inspect.signature(operation).parameters.values())[hidden:]
-        self.__signature__ = inspect.Signature(parameters)
+        area = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        self.__signature__ = inspect.Signature([area, *parameters])
         self._operation = operation
         self._name: str = operation.__name__
 
@@ -143,37 +146,35 @@ def addressed(
     return Address(args[0]), args[1:]
 
 
-class operation(Descriptor, Generic[P, T]):
-    """An operation on the store as a whole."""
+class Verb(Descriptor, abc.ABC):
+    """What is bound to an area as a function is to an object."""
 
-    def __init__(self, function: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
-        super().__init__(function, hidden=1)
+    def __call__(self, area: Any, *args: Any, **kwargs: Any) -> Any:
+        """The answer, or in asyncio what to await for it."""
+        return self._ask(area, args, kwargs)
+
+    @abc.abstractmethod
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+
+
+class StoreVerb(Verb, Generic[P, T]):
+    """Something to ask of the store as a whole."""
 
     @overload
-    def __get__(self, area: None, owner: type) -> operation[P, T]: ...
+    def __get__(self, area: None, owner: type) -> Self: ...
     @overload
     def __get__(self, area: Area[Blocking], owner: type) -> Callable[P, T]: ...
     @overload
     def __get__(self, area: Area[Aio], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, area: Area[Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
-        core = area._core
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return area._finish(lambda: (self._work(core, *args, **kwargs), None))
-
-        return method
+        return self if area is None else MethodType(self, area)
 
 
-class on_session(Descriptor, Generic[P, T]):
-    """An operation on one session, named by id unless the area is bound."""
-
-    def __init__(self, function: Callable[Concatenate[Settings, Address, P], Steps[T]]) -> None:
-        super().__init__(function, hidden=2)
+class SessionVerb(Verb, Generic[P, T]):
+    """Something to ask of one session, named by id unless the area is bound."""
 
     @overload
-    def __get__(self, area: None, owner: type) -> on_session[P, T]: ...
+    def __get__(self, area: None, owner: type) -> Self: ...
     @overload
     def __get__(
         self, area: SessionArea[Blocking, ById], owner: type
@@ -189,14 +190,27 @@ class on_session(Descriptor, Generic[P, T]):
         self, area: SessionArea[Aio, Bound], owner: type
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
-        core, bound = area._core, area._at
+        return self if area is None else MethodType(self, area)
 
-        def method(*args: Any, **kwargs: Any) -> Any:
-            return area._finish(lambda: self._on(core, bound, args, kwargs))
 
-        return method
+class operation(StoreVerb[P, T]):
+    """An operation on the store as a whole."""
+
+    def __init__(self, function: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
+        super().__init__(function, hidden=1)
+
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return area._finish(lambda: (self._work(area._core, *args, **kwargs), None))
+
+
+class on_session(SessionVerb[P, T]):
+    """An operation on one session."""
+
+    def __init__(self, function: Callable[Concatenate[Settings, Address, P], Steps[T]]) -> None:
+        super().__init__(function, hidden=2)
+
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return area._finish(lambda: self._on(area._core, area._at, args, kwargs))
 
 
 class _Carrier(Protocol):
@@ -209,7 +223,7 @@ class _Carrier(Protocol):
 R = TypeVar("R", bound=_Carrier)
 
 
-class carried(Descriptor, Generic[R, P, T]):
+class carried(Verb, Generic[R, P, T]):
     """An operation whose first argument says which session it is about."""
 
     def __init__(self, function: Callable[Concatenate[Settings, Address, R, P], Steps[T]]) -> None:
@@ -226,19 +240,17 @@ class carried(Descriptor, Generic[R, P, T]):
         self, area: SessionArea[Aio, Any], owner: type
     ) -> Callable[Concatenate[R, P], Coroutine[Any, Any, T]]: ...
     def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
-        core, bound = area._core, area._at
+        return self if area is None else MethodType(self, area)
 
-        def method(record: R, *args: P.args, **kwargs: P.kwargs) -> Any:
-            def begin() -> tuple[Work[Any] | Done, Address]:
-                # What is no such record is for the operation to refuse.
-                at = bound.visit() if bound else Address(getattr(record, "session_id", "?"))
-                return self._work(core, at, record, *args, **kwargs), at
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def begin() -> tuple[Work[Any] | Done, Address]:
+            # What is no such record is for the operation to refuse.
+            at = area._at.visit() if area._at else Address(getattr(args[0], "session_id", "?"))
+            return self._work(area._core, at, *args, **kwargs), at
 
-            return area._finish(begin)
-
-        return method
+        if not args:
+            raise TypeError(f"{self._name} needs its record as the first argument")
+        return area._finish(begin)
 
 
 class committing(carried[R, P, T]):
@@ -249,68 +261,36 @@ class committing(carried[R, P, T]):
             tx.after_commit(core.collector.collect)
 
 
-class lever(Descriptor, Generic[P, T]):
+class lever(StoreVerb[P, T]):
     """A lever on the whole store: a row of transactions, one call."""
 
     def __init__(self, function: Callable[Concatenate[Run, Settings, P], T]) -> None:
         super().__init__(function, hidden=2)
 
-    @overload
-    def __get__(self, area: None, owner: type) -> lever[P, T]: ...
-    @overload
-    def __get__(self, area: Area[Blocking], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, area: Area[Aio], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, area: Area[Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         core = area._core
 
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            def pull() -> Any:
-                core.admit(self._name, Mode.WRITE)
-                return self._operation(core.run, core.settings, *args, **kwargs)
+        def pull() -> Any:
+            core.admit(self._name, Mode.WRITE)
+            return self._operation(core.run, core.settings, *args, **kwargs)
 
-            return core.aside(pull) if area._aio else pull()
-
-        return method
+        return core.aside(pull) if area._aio else pull()
 
 
-class session_lever(Descriptor, Generic[P, T]):
+class session_lever(SessionVerb[P, T]):
     """A lever on one session."""
 
     def __init__(self, function: Callable[Concatenate[Run, Settings, Address, P], T]) -> None:
         super().__init__(function, hidden=3)
 
-    @overload
-    def __get__(self, area: None, owner: type) -> session_lever[P, T]: ...
-    @overload
-    def __get__(
-        self, area: SessionArea[Blocking, ById], owner: type
-    ) -> Callable[Concatenate[str, P], T]: ...
-    @overload
-    def __get__(
-        self, area: SessionArea[Aio, ById], owner: type
-    ) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]: ...
-    @overload
-    def __get__(self, area: SessionArea[Blocking, Bound], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(
-        self, area: SessionArea[Aio, Bound], owner: type
-    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, area: SessionArea[Any, Any] | None, owner: type) -> Any:
-        if area is None:
-            return self
-        core, bound = area._core, area._at
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        core = area._core
 
-        def method(*args: Any, **kwargs: Any) -> Any:
-            def pull() -> Any:
-                at, rest = addressed(bound, args, kwargs)
-                core.admit(self._name, Mode.WRITE)
-                result = self._operation(core.run, core.settings, at, *rest, **kwargs)
-                at.settle()
-                return result
+        def pull() -> Any:
+            at, rest = addressed(area._at, args, kwargs)
+            core.admit(self._name, Mode.WRITE)
+            result = self._operation(core.run, core.settings, at, *rest, **kwargs)
+            at.settle()
+            return result
 
-            return core.aside(pull) if area._aio else pull()
-
-        return method
+        return core.aside(pull) if area._aio else pull()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from types import TracebackType
+from types import MethodType, TracebackType
 from typing import Any, Concatenate, Generic, overload
 
 from holdfast.attachment_area import Attachments, SessionAttachments, sweeping_lever
@@ -18,9 +18,9 @@ from holdfast.face import (
     Bound,
     ById,
     C,
-    Descriptor,
     P,
     SessionArea,
+    Verb,
     carried,
     committing,
     lever,
@@ -53,30 +53,6 @@ from holdfast.transaction import Steps
 from holdfast.waiting import unhurried
 
 
-class _Viewing(Descriptor, Generic[P]):
-    """An operation that answers with the address of a session, shown as a bound view."""
-
-    def _on_store(self, area: Sessions[Any] | None) -> Any:
-        if area is None:
-            return self
-        core = area._core
-
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return _shown(area, area._finish(lambda: (self._work(core, *args, **kwargs), None)))
-
-        return method
-
-    def _on_session(self, area: SessionVerbs[Any, Any] | None) -> Any:
-        if area is None:
-            return self
-        core, bound = area._core, area._at
-
-        def method(*args: Any, **kwargs: Any) -> Any:
-            return _shown(area, area._finish(lambda: self._on(core, bound, args, kwargs)))
-
-        return method
-
-
 def _shown(area: SessionVerbs[Any, Any], found: Any) -> Any:
     return _shown_later(area, found) if area._aio else area._view(found)
 
@@ -87,7 +63,7 @@ async def _shown_later(
     return area._view(await found)
 
 
-class making(_Viewing[P]):
+class making(Verb, Generic[P]):
     """An operation whose answer is a bound view."""
 
     def __init__(self, function: Callable[Concatenate[Settings, P], Steps[Address]]) -> None:
@@ -104,10 +80,13 @@ class making(_Viewing[P]):
         self, area: Sessions[Aio], owner: type
     ) -> Callable[P, Coroutine[Any, Any, SessionView[Aio]]]: ...
     def __get__(self, area: Sessions[Any] | None, owner: type) -> Any:
-        return self._on_store(area)
+        return self if area is None else MethodType(self, area)
+
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _shown(area, area._finish(lambda: (self._work(area._core, *args, **kwargs), None)))
 
 
-class finding(_Viewing[P]):
+class finding(Verb, Generic[P]):
     """As `making`, where there may be nothing to view."""
 
     def __init__(self, function: Callable[Concatenate[Settings, P], Steps[Address | None]]) -> None:
@@ -124,10 +103,13 @@ class finding(_Viewing[P]):
         self, area: Sessions[Aio], owner: type
     ) -> Callable[P, Coroutine[Any, Any, SessionView[Aio] | None]]: ...
     def __get__(self, area: Sessions[Any] | None, owner: type) -> Any:
-        return self._on_store(area)
+        return self if area is None else MethodType(self, area)
+
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _shown(area, area._finish(lambda: (self._work(area._core, *args, **kwargs), None)))
 
 
-class forking(_Viewing[P]):
+class forking(Verb, Generic[P]):
     """An operation on one session whose answer is a view of another, or none."""
 
     def __init__(
@@ -154,7 +136,10 @@ class forking(_Viewing[P]):
         self, area: SessionVerbs[Aio, Bound], owner: type
     ) -> Callable[P, Coroutine[Any, Any, SessionView[Aio] | None]]: ...
     def __get__(self, area: SessionVerbs[Any, Any] | None, owner: type) -> Any:
-        return self._on_session(area)
+        return self if area is None else MethodType(self, area)
+
+    def _ask(self, area: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _shown(area, area._finish(lambda: self._on(area._core, area._at, args, kwargs)))
 
 
 class SessionVerbs(SessionArea[C, A], Generic[C, A]):
