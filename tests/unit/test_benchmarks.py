@@ -8,12 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import holdfast
 from benchmarks import drain_crew, groups, queues, samples, single, sizes, trips
-from benchmarks.crash import Watch
-from benchmarks.crash_script import SESSIONS, SHAPES, turn
+from benchmarks.crash import ABSENT, EARLY_KILLS, KILLS, MANY_KILLS, TURNS, WHOLE, Watch, report
+from benchmarks.crash_script import SESSIONS, SHAPES, Expected, turn
 from benchmarks.databases import KINDS, Bench, Database
 from benchmarks.drain import SESSIONS as LANES
 from benchmarks.drain import Drain
@@ -24,11 +25,19 @@ ROOT = Path(__file__).parents[2]
 FREE = SESSIONS[-1]
 
 
-def python(*arguments: str) -> str:
+#: Makes every owner opaque, as where the system does not say which processes run.
+OPAQUE = """
+import holdfast.owners
+holdfast.owners.ProcessTable.host_id = lambda self: None
+"""
+
+
+def python(*arguments: str, first: Path | None = None) -> str:
+    paths = [*([str(first)] if first else []), *sys.path]
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         check=False,
         capture_output=True,
         text=True,
@@ -48,6 +57,28 @@ def test_the_demo_survives() -> None:
 def test_a_few_kills_lose_nothing(kind: str) -> None:
     report = python("-m", "benchmarks.crash", "--kills", "3", "--store", kind)
     assert "OK: every acknowledged turn is there, once and whole" in report
+
+
+CRASH = ("-m", "benchmarks.crash", "--kills", "12", "--store", "sqlite")
+DRAIN = ("-m", "benchmarks.drain", "--items", "200", "--store", "sqlite")
+TOLD = "import holdfast; print(type(holdfast.local_process('me').liveness).__name__)"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("-c", TOLD), "Opaque"),
+        (("examples/survive.py",), "OK: every acknowledged turn is there once"),
+        (CRASH, "OK: every acknowledged turn is there, once and whole"),
+        (DRAIN, "OK: every item was settled exactly once"),
+    ],
+    ids=["the pretence", "demo", "crash", "drain"],
+)
+def test_all_survive_where_no_death_can_be_proved(
+    tmp_path: Path, command: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(OPAQUE)
+    assert told in python(*command, first=tmp_path)
 
 
 @pytest.fixture
@@ -109,6 +140,57 @@ def test_a_torn_turn_is_noticed(watch: Watch, table: str) -> None:
     raw.execute(f"DELETE FROM {table}")
     raw.close()
     assert found(watch) == {"torn"}
+
+
+@pytest.mark.parametrize(
+    ("told", "counted"),
+    [(b"", EARLY_KILLS), (b"reclaimed leased-1\n", EARLY_KILLS), (b"ready free-1\n", KILLS)],
+)
+def test_only_who_came_to_commit_is_killed_while_committing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bytes, counted: str
+) -> None:
+    watch = Watch(f"sqlite:///{tmp_path / 'store.db'}", "holdfast", random.Random(0))
+    monkeypatch.setattr(watch, "kill", lambda: told)
+    watch.round()
+    assert {name: watch.counts[name] for name in (KILLS, EARLY_KILLS)} == {
+        KILLS: int(counted == KILLS),
+        EARLY_KILLS: int(counted == EARLY_KILLS),
+    }
+
+
+def test_a_check_that_saw_what_it_should_complains_of_nothing(watch: Watch) -> None:
+    assert list(seen(watch).unseen(MANY_KILLS)) == []
+
+
+def seen(watch: Watch) -> Watch:
+    """The watch, as after many kills that showed all there is to see."""
+    watch.counts.update({KILLS: MANY_KILLS, TURNS: MANY_KILLS, WHOLE: 1, ABSENT: 1})
+    for victim in watch.victims.values():
+        victim.expected = msgspec.structs.replace(victim.expected, turns=1)
+    return watch
+
+
+@pytest.mark.parametrize(("count", "few"), [(KILLS, 1), (TURNS, 1), (WHOLE, 0), (ABSENT, 0)])
+def test_a_check_that_saw_too_little_fails(
+    watch: Watch, count: str, few: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen(watch).counts[count] = few
+    (complaint,) = watch.unseen(MANY_KILLS)
+    watch.problems.append(complaint)
+    assert not report({"sqlite": watch})
+    assert f"{complaint}\nFAILED" in capsys.readouterr().out
+
+
+def test_a_session_without_any_turn_is_noticed(watch: Watch) -> None:
+    seen(watch).victims[FREE].expected = Expected()
+    assert list(watch.unseen(MANY_KILLS)) == [f"{TURNS}: none of {FREE}"]
+
+
+def test_a_few_kills_need_not_show_every_fate(watch: Watch) -> None:
+    watch.counts.update({KILLS: 3, TURNS: 3})
+    assert list(watch.unseen(3)) == []
+    watch.counts[TURNS] = 2
+    assert list(watch.unseen(3)) == [f"{TURNS}: only 2"]
 
 
 # --- draining --------------------------------------------------------------------------------
