@@ -14,7 +14,7 @@ import holdfast
 from benchmarks.databases import KINDS, Bench
 from benchmarks.measure import Contestant, Outcome, alone, interleaved, timed
 from benchmarks.queue_floors import FLOORS, Floor
-from benchmarks.table import Line, print_lines
+from benchmarks.table import Goal, Line, print_lines
 from holdfast import (
     ANY,
     Acquired,
@@ -193,4 +193,5 @@ def _line(
 ) -> Line:
     detail = f"{took.median_us(mine):.0f} us, {took.median_us(other):.0f} us"
     what = f"{kind}: {mine} / {other}{note}"
-    return Line("queue", what, took.times(mine, other), at_most=at_most, detail=detail)
+    goal: Goal = "Q1" if at_most is None else "Q2"
+    return Line(goal, what, took.times(mine, other), at_most=at_most, detail=detail)

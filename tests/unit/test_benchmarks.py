@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -20,7 +21,7 @@ from benchmarks.databases import KINDS, Bench, Database
 from benchmarks.drain import SESSIONS as LANES
 from benchmarks.drain import Drain
 from benchmarks.measure import Outcome
-from benchmarks.table import Line
+from benchmarks.table import Goal, Line
 from benchmarks.trips_kit import perform
 from holdfast import CheckpointWork
 from holdfast.testing.contract.catalogue import EVERY
@@ -274,7 +275,7 @@ def test_a_receipt_that_is_gone_is_noticed(drained: Drain) -> None:
 @pytest.mark.parametrize("small", groups.OPERATIONS, ids=lambda small: small.name)
 def test_group_commit_is_measured(small: groups.Small) -> None:
     lines = list(groups._lines(2, groups._measure(small, 2, rounds=1, seconds=0.01)))
-    assert len(lines) == 6
+    assert [line.goal for line in lines] == ["S2", "S2", "S1", "S2", "S2", "S3"]
     assert all(line.ratio > 0 for line in lines)
 
 
@@ -287,7 +288,7 @@ def test_sizes_are_measured(kind: str, shape: str) -> None:
             assert view.picker_info().node_count == size
             assert view.load().graph.leaf_node_id == f"path-{size - 1 if shape == 'long' else 9}"
         lines = list(sizes._lines(shape, views, rounds=2))
-    assert [line.wanted for line in lines] == ["<= 1.5"] * 3
+    assert [(line.goal, line.wanted) for line in lines] == [("S8", "<= 1.5")] * 3
 
 
 def test_reads_turns_and_light_commits_are_measured() -> None:
@@ -300,7 +301,7 @@ def test_reads_turns_and_light_commits_are_measured() -> None:
 def test_queued_work_is_measured() -> None:
     lines = [line for kind in KINDS for line in queues._lines(kind, 1, 0.01)]
     lines += queues._depths("sqlite", (5, 10), 1, 0.01)
-    assert len(lines) == 14
+    assert [line.goal for line in lines] == ["Q1"] * 10 + ["Q2"] * 4
     assert all(line.ratio > 0 for line in lines)
 
 
@@ -337,6 +338,12 @@ def test_no_operation_takes_more_trips_than_it_may(capsys: pytest.CaptureFixture
     table = capsys.readouterr().out
     assert table.count(" ok\n") == sum(row.budget is not None for row in TRIPS)
     assert "OVER" not in table
+
+
+def test_every_goal_that_is_printed_is_explained() -> None:
+    table = (ROOT / "benchmarks/README.md").read_text().partition("| Goal |")[2]
+    explained = re.findall(r"^\| ([A-Z]\d+) \|", table, flags=re.MULTILINE)
+    assert explained == list(get_args(Goal))
 
 
 def test_a_ratio_is_the_median_of_the_rounds() -> None:
