@@ -1,6 +1,7 @@
 """Queued work by hand: one statement for each step, on the same driver and the same table.
 
 Nothing is decided: no lease, no source key, no order of classes, nobody is told who has what.
+Nothing is written beside the batch's row either: not that its session has something to do.
 """
 
 from __future__ import annotations
