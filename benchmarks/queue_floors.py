@@ -35,8 +35,8 @@ class Floor(Protocol):
     def enqueue(self) -> None:
         """Insert a batch."""
 
-    def claim(self) -> None:
-        """Take the first one."""
+    def claim(self) -> bool:
+        """Take the first one, if there is one."""
 
     def complete(self) -> None:
         """Remove what was taken last."""
@@ -53,6 +53,7 @@ class SqliteQueue:
 
         self._raw = apsw.Connection(place.path, statementcachesize=400)
         self._raw.pragma("synchronous", "full")
+        self._raw.set_busy_timeout(5_000)
         self._execute = self._raw.cursor().execute
         self._insert = _INSERT.format("?", "?", "?", work="work")
         self._claim = _CLAIM.format("?", work="work", lock="")
@@ -63,19 +64,20 @@ class SqliteQueue:
         """Insert a batch."""
         self._write(self._insert, (f"b{next(_numbers)}", "d" * 64, _PAYLOADS))
 
-    def claim(self) -> None:
-        """Take the first one."""
+    def claim(self) -> bool:
+        """Take the first one, if there is one."""
         self._token = f"t{next(_numbers)}"
-        self._write(self._claim, (self._token,))
+        return bool(self._write(self._claim, (self._token,)))
 
     def complete(self) -> None:
         """Remove what was taken last."""
         self._write(self._delete, (self._token,))
 
-    def _write(self, sql: str, values: tuple[Any, ...]) -> None:
+    def _write(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
         self._execute("BEGIN IMMEDIATE")
-        self._execute(sql, values).fetchall()
+        rows: list[Any] = self._execute(sql, values).fetchall()
         self._execute("COMMIT")
+        return rows
 
     def close(self) -> None:
         """Let go of the database."""
@@ -99,10 +101,10 @@ class PostgresQueue:
         """Insert a batch."""
         self._raw.execute(self._insert, (f"b{next(_numbers)}", "d" * 64, _PAYLOADS))
 
-    def claim(self) -> None:
-        """Take the first one."""
+    def claim(self) -> bool:
+        """Take the first one, if there is one."""
         self._token = f"t{next(_numbers)}"
-        self._raw.execute(self._claim, (self._token,)).fetchall()
+        return bool(self._raw.execute(self._claim, (self._token,)).fetchall())
 
     def complete(self) -> None:
         """Remove what was taken last."""

@@ -301,7 +301,7 @@ def test_reads_turns_and_light_commits_are_measured() -> None:
 def test_queued_work_is_measured() -> None:
     lines = [line for kind in KINDS for line in queues._lines(kind, 1, 0.01)]
     lines += queues._depths("sqlite", (5, 10), 1, 0.01)
-    assert [line.goal for line in lines] == ["Q1"] * 10 + ["Q2"] * 4
+    assert [line.goal for line in lines] == ["Q1"] * 12 + ["Q2"] * 4
     assert all(line.ratio > 0 for line in lines)
 
 
