@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 #: What each of them asks for is said in README.md.
-Goal = Literal["S1", "S2", "S3", "S4", "S5", "S6", "S8", "S9", "S15", "Q1", "Q2"]
+Goal = Literal["S1", "S2", "S3", "S4", "S5", "S6", "S8", "S9", "S15", "Q1", "Q2", "F1", "F2"]
 
 
 class Line(NamedTuple):

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import holdfast
-from benchmarks import drain_crew, groups, queues, samples, single, sizes, trips
+from benchmarks import drain_crew, files, groups, queues, samples, single, sizes, trips
 from benchmarks.crash import ABSENT, EARLY_KILLS, KILLS, MANY_KILLS, TURNS, WHOLE, Watch, report
 from benchmarks.crash_script import SESSIONS, SHAPES, Expected, turn
 from benchmarks.databases import KINDS, Bench, Database
@@ -302,6 +302,13 @@ def test_queued_work_is_measured() -> None:
     lines = [line for kind in KINDS for line in queues._lines(kind, 1, 0.01)]
     lines += queues._depths("sqlite", (5, 10), 1, 0.01)
     assert [line.goal for line in lines] == ["Q1"] * 12 + ["Q2"] * 4
+    assert all(line.ratio > 0 for line in lines)
+
+
+def test_large_files_are_measured() -> None:
+    lines = list(files._lines(8, 1))
+    memory = [("F1", "met")] if Path("/proc/self/status").exists() else []
+    assert [(line.goal, line.verdict) for line in lines] == [*memory, ("F2", ""), ("F2", "")]
     assert all(line.ratio > 0 for line in lines)
 
 
