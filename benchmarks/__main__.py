@@ -1,6 +1,6 @@
 """Run the benchmarks, all or the named ones, and print what they found.
 
-python3 tasks.py bench [groups] [sizes] [trips] [single] [queues] [--quick]
+python3 tasks.py bench [groups] [sizes] [trips] [single] [queues] [files] [--quick]
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import groups, queues, single, sizes, trips
+from benchmarks import files, groups, queues, single, sizes, trips
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "groups": groups.run,
@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "trips": trips.run,
     "single": single.run,
     "queues": queues.run,
+    "files": files.run,
 }
 
 

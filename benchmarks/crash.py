@@ -5,7 +5,7 @@
 Each round starts a process that commits turns of many shapes to several sessions, kills it with
 SIGKILL, opens the store and compares every session with what its turns have to leave. The next
 process repeats the turn that was not acknowledged. The exit status says whether anything was
-lost, torn or doubled.
+lost, torn or doubled, and whether enough was seen to say so.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from benchmarks.databases import KINDS, database
 from holdfast import Session, SessionView, TokenUsage
 from holdfast.face import Blocking
 
+#: With so many kills chance alone leaves no gaps in what was seen.
+MANY_KILLS = 50
 #: How long a process may commit before it is killed, and how often it is killed while starting.
 LONGEST_S = 0.12
 EARLY_SHARE = 0.1
@@ -36,6 +38,8 @@ _APPLICATION = "holdfast-crash"
 TURNS = "turns acknowledged"
 KILLS = "kills while committing"
 EARLY_KILLS = "kills while starting, beside these"
+UNDER_WAY = "turns under way at a kill"
+WHOLE, ABSENT = "  of these found whole", "  of these found absent"
 
 
 class Victim:
@@ -101,6 +105,9 @@ class Watch:
         if self.url.startswith("postgres"):
             _await_silence(self.url)
         self.look()
+        for victim in self.victims.values():
+            self.counts[UNDER_WAY] += victim.ready
+            self.counts[WHOLE if victim.ahead else ABSENT] += victim.ready
 
     def kill(self) -> bytes:
         """Let a process live for a random time; all it told."""
@@ -141,6 +148,20 @@ class Watch:
         self.counts[kind] += 1
         self.problems.append(f"round {self.counts['rounds']}: {session_id}: {kind}: {what}")
 
+    def unseen(self, kills: int) -> Iterator[str]:
+        """What so many kills should have shown and did not: they prove nothing without it."""
+        for name in (KILLS, TURNS):
+            if self.counts[name] < kills:
+                yield f"{name}: only {self.counts[name]}"
+        if kills < MANY_KILLS:
+            return
+        for name in (WHOLE, ABSENT):
+            if not self.counts[name]:
+                yield f"{UNDER_WAY}, {name.strip()}: none"
+        for victim in self.victims.values():
+            if not victim.told:
+                yield f"{TURNS}: none of {victim.session_id}"
+
     # --- looking -------------------------------------------------------------------------
 
     def look(self, stamps: int = 20) -> None:
@@ -157,10 +178,6 @@ class Watch:
         stored = view.load()
         turns = stored.head_revision if stored else 0
         victim.ahead = turns > victim.told
-        if victim.ready:
-            fate = "found whole" if victim.ahead else "found absent"
-            self.counts["turns under way at a kill"] += 1
-            self.counts[f"  of these {fate}"] += 1
         if turns < victim.told:
             self.wrong("lost", victim.session_id, f"{victim.told} turns told, {turns} stored")
         elif turns > victim.told + 1:
@@ -237,9 +254,8 @@ def torment(kind: str, kills: int, dice: random.Random) -> Watch:
                 )
             if watch.counts[KILLS] == kills:
                 break
-        else:
-            watch.problems.append(f"only {watch.counts[KILLS]} kills met a commit")
         watch.look(stamps=sys.maxsize)
+        watch.problems += watch.unseen(kills)
     return watch
 
 
@@ -252,9 +268,9 @@ COUNTED = (
     EARLY_KILLS,
     TURNS,
     "  of these repeated and recognised",
-    "turns under way at a kill",
-    "  of these found whole",
-    "  of these found absent",
+    UNDER_WAY,
+    WHOLE,
+    ABSENT,
     "leases taken over from the dead",
     "lost",
     "torn",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -16,7 +17,21 @@ import msgspec
 
 import holdfast
 from benchmarks.crash_script import LEASED, SESSIONS, turn
-from holdfast import Acquired, Busy, HeadRevisionConflict, Lease, LeaseOwner, RuntimeCommit
+from holdfast import (
+    Acquired,
+    Busy,
+    ClaimOutcome,
+    HeadRevisionConflict,
+    Lease,
+    LeaseHolder,
+    LeaseOwner,
+    LocalProcess,
+    RuntimeCommit,
+)
+
+#: How long a lease lasts, by whether the death of a process can be proved: if it cannot, the
+#: lease of whoever was killed has to end before anybody else commits under one.
+TTL_MS = {True: 30_000, False: 1_500}
 
 
 class Agent:
@@ -26,6 +41,7 @@ class Agent:
         self.session_id = SESSIONS[number]
         self.view = store.session(self.session_id)
         self.owner = me if number < LEASED else None
+        self.ttl_ms = TTL_MS[isinstance(me.liveness, LocalProcess)]
         self.lease: Lease | None = None
         self.pipe = pipe
 
@@ -62,16 +78,24 @@ class Agent:
         return self.view.commit(fenced).replayed
 
     def claim(self) -> None:
-        """Take the lease, at once: its last holder can be proved dead."""
+        """Take the lease; from whoever was killed with it, if need be."""
         if self.owner is None:
             return
-        outcome = self.view.claim_lease(self.owner)
+        outcome = self.view.claim_lease(self.owner, self.ttl_ms)
         if isinstance(outcome, Busy):
-            outcome = self.view.reclaim_lease(outcome.holder, self.owner)
+            outcome = self.take_over(outcome.holder, self.owner)
             self.say("reclaimed")
         if not isinstance(outcome, Acquired):
             raise RuntimeError(f"not claimable: {outcome.holder}")
         self.lease = outcome.lease
+
+    def take_over(self, dead: LeaseHolder, me: LeaseOwner) -> ClaimOutcome:
+        """Take the lease at once if the holder's death can be proved, else when it ends."""
+        if isinstance(me.liveness, LocalProcess):
+            return self.view.reclaim_lease(dead, me, self.ttl_ms)
+        while isinstance(outcome := self.view.claim_lease(me, self.ttl_ms), Busy):
+            time.sleep(0.01)
+        return outcome
 
     def say(self, *words: Any) -> None:
         """Tell the one who watches."""

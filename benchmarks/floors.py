@@ -1,6 +1,7 @@
 """What a program would do that had nothing else to do: the shortest code on the same driver.
 
-Rows, tables and durability are holdfast's own; what is left out is everything it decides.
+They store the same bytes at the same durability and decide nothing. On SQLite they do so in
+holdfast's own tables; on PostgreSQL in tables of their own, which hold less. See README.md.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class SqliteFloor:
         self._thread = ThreadPoolExecutor(1)
 
     def append(self, session_id: str) -> None:
-        """What a light commit of one message stores."""
+        """What a light commit of one message stores, but for what is derived from the message."""
         execute, now_ms = self._execute, time.time_ns() // 1_000_000
         node_id, body = f"n{next(samples.numbers)}", msgspec.json.encode(samples.SMALL)
         execute("BEGIN IMMEDIATE")
@@ -78,7 +79,10 @@ class SqliteFloor:
 
 
 class PostgresFloor:
-    """One connection in autocommit, and one insert of the same bytes for each operation."""
+    """One connection in autocommit, and one insert of the same bytes for each operation.
+
+    Its table has a column for the message's id, its parent and its body, and one index.
+    """
 
     def __init__(self, place: Database) -> None:
         import psycopg
@@ -101,7 +105,10 @@ class PostgresFloor:
 
 
 class SixStatements:
-    """An append as it is often written for a server: six statements, a round trip each."""
+    """An append as it is often written for a server: six statements, a round trip each.
+
+    It has a table of messages and one of heads: an id, a length, a leaf.
+    """
 
     def __init__(self, place: Database, names: list[str]) -> None:
         import psycopg

@@ -15,7 +15,7 @@ from benchmarks import samples
 from benchmarks.databases import Bench, Database
 from benchmarks.floors import SqliteFloor, slower_sync
 from benchmarks.measure import Contestant, Outcome, interleaved, tasks, threads
-from benchmarks.table import Line, print_lines
+from benchmarks.table import Goal, Line, print_lines
 from holdfast import LeaseOwner
 
 CALLERS = (1, 8, 64)
@@ -124,8 +124,8 @@ def _lines(callers: int, took: Outcome) -> Iterator[Line]:
     wanted = {"S1": 0.6} if callers == 1 else {"S2": 3.5, "hop": 5, "S3": 0.9}
     if callers not in (1, 64):
         wanted = {}
-    yield _rate(took, "issue 2", who, THREADS, THREADS_EACH)
-    yield _rate(took, "issue 2", who, TASKS, TASKS_EACH)
+    yield _rate(took, "S2", who, THREADS, THREADS_EACH)
+    yield _rate(took, "S2", who, TASKS, TASKS_EACH)
     yield _rate(took, "S1", who, THREADS, FLOOR, wanted.get("S1"))
     yield _rate(took, "S2", who, TASKS, FLOOR, wanted.get("S2"))
     yield _rate(took, "S2", who, TASKS, HOP, wanted.get("hop"))
@@ -133,7 +133,7 @@ def _lines(callers: int, took: Outcome) -> Iterator[Line]:
 
 
 def _rate(
-    took: Outcome, goal: str, who: str, mine: str, other: str, wanted: float | None = None
+    took: Outcome, goal: Goal, who: str, mine: str, other: str, wanted: float | None = None
 ) -> Line:
     detail = f"{took.median_us(mine):.0f} us, {took.median_us(other):.0f} us"
     what = f"{who}: {mine} / {other}"

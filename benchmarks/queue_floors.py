@@ -1,6 +1,7 @@
 """Queued work by hand: one statement for each step, on the same driver and the same table.
 
 Nothing is decided: no lease, no source key, no order of classes, nobody is told who has what.
+Nothing is written beside the batch's row either: not that its session has something to do.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ class Floor(Protocol):
     def enqueue(self) -> None:
         """Insert a batch."""
 
-    def claim(self) -> None:
-        """Take the first one."""
+    def claim(self) -> bool:
+        """Take the first one, if there is one."""
 
     def complete(self) -> None:
         """Remove what was taken last."""
@@ -52,6 +53,7 @@ class SqliteQueue:
 
         self._raw = apsw.Connection(place.path, statementcachesize=400)
         self._raw.pragma("synchronous", "full")
+        self._raw.set_busy_timeout(5_000)
         self._execute = self._raw.cursor().execute
         self._insert = _INSERT.format("?", "?", "?", work="work")
         self._claim = _CLAIM.format("?", work="work", lock="")
@@ -62,19 +64,20 @@ class SqliteQueue:
         """Insert a batch."""
         self._write(self._insert, (f"b{next(_numbers)}", "d" * 64, _PAYLOADS))
 
-    def claim(self) -> None:
-        """Take the first one."""
+    def claim(self) -> bool:
+        """Take the first one, if there is one."""
         self._token = f"t{next(_numbers)}"
-        self._write(self._claim, (self._token,))
+        return bool(self._write(self._claim, (self._token,)))
 
     def complete(self) -> None:
         """Remove what was taken last."""
         self._write(self._delete, (self._token,))
 
-    def _write(self, sql: str, values: tuple[Any, ...]) -> None:
+    def _write(self, sql: str, values: tuple[Any, ...]) -> list[Any]:
         self._execute("BEGIN IMMEDIATE")
-        self._execute(sql, values).fetchall()
+        rows: list[Any] = self._execute(sql, values).fetchall()
         self._execute("COMMIT")
+        return rows
 
     def close(self) -> None:
         """Let go of the database."""
@@ -98,10 +101,10 @@ class PostgresQueue:
         """Insert a batch."""
         self._raw.execute(self._insert, (f"b{next(_numbers)}", "d" * 64, _PAYLOADS))
 
-    def claim(self) -> None:
-        """Take the first one."""
+    def claim(self) -> bool:
+        """Take the first one, if there is one."""
         self._token = f"t{next(_numbers)}"
-        self._raw.execute(self._claim, (self._token,)).fetchall()
+        return bool(self._raw.execute(self._claim, (self._token,)).fetchall())
 
     def complete(self) -> None:
         """Remove what was taken last."""

@@ -7,14 +7,16 @@ source keys, and says since when a session has something to do.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import holdfast
 from benchmarks.databases import KINDS, Bench
 from benchmarks.measure import Contestant, Outcome, alone, interleaved, timed
 from benchmarks.queue_floors import FLOORS, Floor
-from benchmarks.table import Line, print_lines
+from benchmarks.table import Goal, Line, print_lines
 from holdfast import (
     ANY,
     Acquired,
@@ -27,6 +29,8 @@ from holdfast import (
 OWNER = LeaseOwner("bench", "bench-1")
 ITEM: Any = {"type": "item", "item": 100_000}
 BULK = 100
+#: Between two looks of one who polls, by hand or not.
+PAUSE_S = 0.000_5
 
 _keys = itertools.count()
 
@@ -61,10 +65,10 @@ class Caller:
         """A batch with a source key of its own."""
         self._queue.enqueue(_draft(f"key-{next(_keys)}"))
 
-    def claim(self) -> None:
-        """Take the first batch."""
+    def claim(self) -> bool:
+        """Take the first batch, if there is one."""
         self._claim = self._queue.claim(self._lease, "idle", 1)
-        assert self._claim is not None
+        return self._claim is not None
 
     def fill(self, count: int) -> None:
         """Let so many batches wait."""
@@ -134,8 +138,9 @@ def _claims(kind: str, rounds: int, seconds: float) -> Iterator[Line]:
         mine = Caller(bench.store(kind))
         place = bench.database(kind)
         bench.open(place).open()
-        floor = FLOORS[kind](place)
+        floor, giving = FLOORS[kind](place), FLOORS[kind](place)
         bench.callback(floor.close)
+        bench.callback(giving.close)
         took = interleaved(
             f"claiming, {kind}",
             {
@@ -143,12 +148,15 @@ def _claims(kind: str, rounds: int, seconds: float) -> Iterator[Line]:
                 "by hand: update": _claiming(floor),
                 "enqueue, then claimed": _both(mine),
                 "by hand: insert, update": _both(floor),
+                "enqueue, then claimed by another thread": _handed_over(mine, mine),
+                "by hand: two connections": _handed_over(giving, floor),
             },
             rounds,
             seconds,
         )
     yield _line(took, kind, "claim", "by hand: update")
     yield _line(took, kind, "enqueue, then claimed", "by hand: insert, update")
+    yield _line(took, kind, "enqueue, then claimed by another thread", "by hand: two connections")
 
 
 def _depths(kind: str, depths: tuple[int, int], rounds: int, seconds: float) -> Iterator[Line]:
@@ -182,6 +190,31 @@ def _both(caller: Caller | Floor) -> Contestant:
     return timed(step, after=caller.complete)
 
 
+def _handed_over(giver: Caller | Floor, taker: Caller | Floor) -> Contestant:
+    """One thread enqueues while another polls: until the other one has it."""
+
+    def run(seconds: float) -> float:
+        count, spent = 0, 0.0
+        with ThreadPoolExecutor(1) as other:
+            while not count or spent < seconds:
+                claimed = other.submit(_polled, taker)
+                began = time.perf_counter()
+                giver.enqueue()
+                spent += claimed.result() - began
+                taker.complete()
+                count += 1
+        return spent / count
+
+    return run
+
+
+def _polled(taker: Caller | Floor) -> float:
+    """Ask until there is something; when it was."""
+    while not taker.claim():
+        time.sleep(PAUSE_S)
+    return time.perf_counter()
+
+
 def _bulk(store: holdfast.Store) -> Contestant:
     drafts = [_draft(None)] * BULK
     run: Callable[[float], float] = alone(lambda: store.queue.enqueue_many(drafts))
@@ -193,4 +226,5 @@ def _line(
 ) -> Line:
     detail = f"{took.median_us(mine):.0f} us, {took.median_us(other):.0f} us"
     what = f"{kind}: {mine} / {other}{note}"
-    return Line("queue", what, took.times(mine, other), at_most=at_most, detail=detail)
+    goal: Goal = "Q1" if at_most is None else "Q2"
+    return Line(goal, what, took.times(mine, other), at_most=at_most, detail=detail)

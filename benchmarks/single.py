@@ -11,7 +11,7 @@ from benchmarks import plain, samples
 from benchmarks.databases import KINDS, Bench
 from benchmarks.floors import PostgresFloor, SixStatements, SqliteFloor
 from benchmarks.measure import Outcome, alone, interleaved, tasks, tell, threads
-from benchmarks.table import Line, print_lines
+from benchmarks.table import Goal, Line, print_lines
 from holdfast import ANY, Append, Node, RuntimeCommit
 from holdfast.testing.wire import CountingProxy
 
@@ -173,7 +173,7 @@ def _evenness(kind: str, count: int) -> Line:
     return Line("S15", what, slowest / usual, at_most=8, detail=f"{slowest:.0f} us, {usual:.0f} us")
 
 
-def _line(took: Outcome, goal: str, where: str, mine: str, other: str, **wanted: float) -> Line:
+def _line(took: Outcome, goal: Goal, where: str, mine: str, other: str, **wanted: float) -> Line:
     detail = f"{took.median_us(mine):.0f} us, {took.median_us(other):.0f} us"
     return Line(goal, f"{where} {mine} / {other}", took.times(mine, other), detail=detail, **wanted)
 

@@ -116,7 +116,7 @@ def _compare(what: str, operations: dict[int, Callable[[], None]], rounds: int) 
     first, *others = took.samples
     for other in others:
         yield Line(
-            goal="issue 2",
+            goal="S8",
             what=f"{what}, {int(other):,} nodes",
             ratio=took.times(other, first),
             at_most=1.5,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+#: What each of them asks for is said in README.md.
+Goal = Literal["S1", "S2", "S3", "S4", "S5", "S6", "S8", "S9", "S15", "Q1", "Q2", "F1", "F2"]
 
 
 class Line(NamedTuple):
     """One comparison; where nothing is wanted it only informs."""
 
-    goal: str
+    goal: Goal
     what: str
     ratio: float
     at_most: float | None = None

@@ -22,9 +22,13 @@ import holdfast
 from holdfast import (
     Append,
     CheckpointDraft,
+    Guard,
+    LeaseTimings,
+    LocalProcess,
     Node,
     RuntimeCommit,
     Session,
+    SessionBusy,
     TokenLedgerEntry,
     TokenUsage,
     TurnStamp,
@@ -38,15 +42,27 @@ KILLS = 6
 
 
 def agent(url: str, first: int, last: int) -> None:
-    """Commit turn after turn, saying when each begins and when it is done."""
+    """Commit turn after turn under the session's lease."""
     me = holdfast.local_process("agent")
-    # The guard holds the session's lease. If its last holder was killed, that can be proved, and
-    # nobody has to wait for the lease to run out.
-    with holdfast.open(url) as store, store.session(CHAT).guard(me) as guard:
-        for number in range(first, last + 1):
-            print("begin", number, flush=True)
-            result = guard.commit(turn(number))
-            print("done", number, "again" if result.replayed else "new", flush=True)
+    # Where it can be proved that the lease's last holder was killed, nobody has to wait for the
+    # lease to end. Elsewhere, as on macOS, somebody has to: there it is a short one.
+    is_provable = isinstance(me.liveness, LocalProcess)
+    timings = LeaseTimings() if is_provable else LeaseTimings.from_ttl(1_500)
+    with holdfast.open(url) as store:
+        while True:
+            try:
+                with store.session(CHAT).guard(me, timings) as guard:
+                    return commit_turns(guard, first, last)
+            except SessionBusy:
+                time.sleep(0.05)
+
+
+def commit_turns(guard: Guard, first: int, last: int) -> None:
+    """Commit turn after turn, saying when each begins and when it is done."""
+    for number in range(first, last + 1):
+        print("begin", number, flush=True)
+        result = guard.commit(turn(number))
+        print("done", number, "again" if result.replayed else "new", flush=True)
 
 
 def turn(number: int) -> RuntimeCommit:

@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 import holdfast
-from benchmarks import drain_crew, groups, queues, samples, single, sizes, trips
-from benchmarks.crash import Watch
-from benchmarks.crash_script import SESSIONS, SHAPES, turn
+from benchmarks import drain_crew, files, groups, queues, samples, single, sizes, trips
+from benchmarks.crash import ABSENT, EARLY_KILLS, KILLS, MANY_KILLS, TURNS, WHOLE, Watch, report
+from benchmarks.crash_script import SESSIONS, SHAPES, Expected, turn
 from benchmarks.databases import KINDS, Bench, Database
 from benchmarks.drain import SESSIONS as LANES
 from benchmarks.drain import Drain
 from benchmarks.measure import Outcome
-from benchmarks.table import Line
+from benchmarks.table import Goal, Line
+from benchmarks.trips_kit import perform
+from holdfast import CheckpointWork
+from holdfast.testing.contract.catalogue import EVERY
 
 ROOT = Path(__file__).parents[2]
 FREE = SESSIONS[-1]
 
 
-def python(*arguments: str) -> str:
+#: Makes every owner opaque, as where the system does not say which processes run.
+OPAQUE = """
+import holdfast.owners
+holdfast.owners.ProcessTable.host_id = lambda self: None
+"""
+
+
+def python(*arguments: str, first: Path | None = None) -> str:
+    paths = [*([str(first)] if first else []), *sys.path]
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         check=False,
         capture_output=True,
         text=True,
@@ -48,6 +62,28 @@ def test_the_demo_survives() -> None:
 def test_a_few_kills_lose_nothing(kind: str) -> None:
     report = python("-m", "benchmarks.crash", "--kills", "3", "--store", kind)
     assert "OK: every acknowledged turn is there, once and whole" in report
+
+
+CRASH = ("-m", "benchmarks.crash", "--kills", "12", "--store", "sqlite")
+DRAIN = ("-m", "benchmarks.drain", "--items", "200", "--store", "sqlite")
+TOLD = "import holdfast; print(type(holdfast.local_process('me').liveness).__name__)"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (("-c", TOLD), "Opaque"),
+        (("examples/survive.py",), "OK: every acknowledged turn is there once"),
+        (CRASH, "OK: every acknowledged turn is there, once and whole"),
+        (DRAIN, "OK: every item was settled exactly once"),
+    ],
+    ids=["the pretence", "demo", "crash", "drain"],
+)
+def test_all_survive_where_no_death_can_be_proved(
+    tmp_path: Path, command: tuple[str, ...], told: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(OPAQUE)
+    assert told in python(*command, first=tmp_path)
 
 
 @pytest.fixture
@@ -109,6 +145,57 @@ def test_a_torn_turn_is_noticed(watch: Watch, table: str) -> None:
     raw.execute(f"DELETE FROM {table}")
     raw.close()
     assert found(watch) == {"torn"}
+
+
+@pytest.mark.parametrize(
+    ("told", "counted"),
+    [(b"", EARLY_KILLS), (b"reclaimed leased-1\n", EARLY_KILLS), (b"ready free-1\n", KILLS)],
+)
+def test_only_who_came_to_commit_is_killed_while_committing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bytes, counted: str
+) -> None:
+    watch = Watch(f"sqlite:///{tmp_path / 'store.db'}", "holdfast", random.Random(0))
+    monkeypatch.setattr(watch, "kill", lambda: told)
+    watch.round()
+    assert {name: watch.counts[name] for name in (KILLS, EARLY_KILLS)} == {
+        KILLS: int(counted == KILLS),
+        EARLY_KILLS: int(counted == EARLY_KILLS),
+    }
+
+
+def test_a_check_that_saw_what_it_should_complains_of_nothing(watch: Watch) -> None:
+    assert list(seen(watch).unseen(MANY_KILLS)) == []
+
+
+def seen(watch: Watch) -> Watch:
+    """The watch, as after many kills that showed all there is to see."""
+    watch.counts.update({KILLS: MANY_KILLS, TURNS: MANY_KILLS, WHOLE: 1, ABSENT: 1})
+    for victim in watch.victims.values():
+        victim.expected = msgspec.structs.replace(victim.expected, turns=1)
+    return watch
+
+
+@pytest.mark.parametrize(("count", "few"), [(KILLS, 1), (TURNS, 1), (WHOLE, 0), (ABSENT, 0)])
+def test_a_check_that_saw_too_little_fails(
+    watch: Watch, count: str, few: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen(watch).counts[count] = few
+    (complaint,) = watch.unseen(MANY_KILLS)
+    watch.problems.append(complaint)
+    assert not report({"sqlite": watch})
+    assert f"{complaint}\nFAILED" in capsys.readouterr().out
+
+
+def test_a_session_without_any_turn_is_noticed(watch: Watch) -> None:
+    seen(watch).victims[FREE].expected = Expected()
+    assert list(watch.unseen(MANY_KILLS)) == [f"{TURNS}: none of {FREE}"]
+
+
+def test_a_few_kills_need_not_show_every_fate(watch: Watch) -> None:
+    watch.counts.update({KILLS: 3, TURNS: 3})
+    assert list(watch.unseen(3)) == []
+    watch.counts[TURNS] = 2
+    assert list(watch.unseen(3)) == [f"{TURNS}: only 2"]
 
 
 # --- draining --------------------------------------------------------------------------------
@@ -188,7 +275,7 @@ def test_a_receipt_that_is_gone_is_noticed(drained: Drain) -> None:
 @pytest.mark.parametrize("small", groups.OPERATIONS, ids=lambda small: small.name)
 def test_group_commit_is_measured(small: groups.Small) -> None:
     lines = list(groups._lines(2, groups._measure(small, 2, rounds=1, seconds=0.01)))
-    assert len(lines) == 6
+    assert [line.goal for line in lines] == ["S2", "S2", "S1", "S2", "S2", "S3"]
     assert all(line.ratio > 0 for line in lines)
 
 
@@ -201,7 +288,7 @@ def test_sizes_are_measured(kind: str, shape: str) -> None:
             assert view.picker_info().node_count == size
             assert view.load().graph.leaf_node_id == f"path-{size - 1 if shape == 'long' else 9}"
         lines = list(sizes._lines(shape, views, rounds=2))
-    assert [line.wanted for line in lines] == ["<= 1.5"] * 3
+    assert [(line.goal, line.wanted) for line in lines] == [("S8", "<= 1.5")] * 3
 
 
 def test_reads_turns_and_light_commits_are_measured() -> None:
@@ -214,15 +301,56 @@ def test_reads_turns_and_light_commits_are_measured() -> None:
 def test_queued_work_is_measured() -> None:
     lines = [line for kind in KINDS for line in queues._lines(kind, 1, 0.01)]
     lines += queues._depths("sqlite", (5, 10), 1, 0.01)
-    assert len(lines) == 14
+    assert [line.goal for line in lines] == ["Q1"] * 12 + ["Q2"] * 4
     assert all(line.ratio > 0 for line in lines)
+
+
+def test_large_files_are_measured() -> None:
+    lines = list(files._lines(8, 1))
+    memory = [("F1", "met")] if Path("/proc/self/status").exists() else []
+    assert [(line.goal, line.verdict) for line in lines] == [*memory, ("F2", ""), ("F2", "")]
+    assert all(line.ratio > 0 for line in lines)
+
+
+TRIPS = [row for rows in trips.GROUPS for row in rows]
+#: What answers nothing when it has done its work, and what is to find nothing to do.
+SILENT = {
+    "sessions.save_meta",
+    "attachments.delete",
+    "attachments.record_intent",
+    "attachments.commit_refs",
+}
+IDLE = {"claim where nothing is ready", "claim at a checkpoint, nothing there"}
+
+
+def test_the_trips_of_every_operation_are_counted() -> None:
+    assert {row.operation for row in TRIPS} == EVERY.keys()
+
+
+def test_what_trips_are_counted_on_is_really_done() -> None:
+    for rows in trips.GROUPS:
+        with holdfast.open("sqlite://") as store:
+            answers = {row.title: perform(store, row.operation, *row.given(store)) for row in rows}
+        empty = {title for title, answer in answers.items() if not answer or is_nothing(answer)}
+        assert empty == {row.title for row in rows if row.operation in SILENT or row.title in IDLE}
+
+
+def is_nothing(answer: Any) -> bool:
+    counts = ("removed_node_count", "deleted_blob_count", "reclaimed_count")
+    return answer == CheckpointWork() or 0 in [getattr(answer, name, None) for name in counts]
 
 
 def test_no_operation_takes_more_trips_than_it_may(capsys: pytest.CaptureFixture[str]) -> None:
     trips.run(quick=True)
     table = capsys.readouterr().out
-    assert " ok\n" in table
+    assert table.count(" ok\n") == sum(row.budget is not None for row in TRIPS)
     assert "OVER" not in table
+
+
+def test_every_goal_that_is_printed_is_explained() -> None:
+    table = (ROOT / "benchmarks/README.md").read_text().partition("| Goal |")[2]
+    explained = re.findall(r"^\| ([A-Z]\d+) \|", table, flags=re.MULTILINE)
+    assert explained == list(get_args(Goal))
 
 
 def test_a_ratio_is_the_median_of_the_rounds() -> None:
