@@ -37,6 +37,8 @@ PATIENCE_S = 60.0
 
 _fork = multiprocessing.get_context("forkserver")
 
+FAILED = "processes that failed"
+
 
 class Hand:
     """A process, and what it has told so far."""
@@ -71,7 +73,13 @@ class Hand:
 
     def _signal(self, number: int) -> None:
         assert self.process.pid is not None
-        os.kill(self.process.pid, number)
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by itself otherwise than well."""
+        return bool(self.process.exitcode)
 
     def kill(self) -> None:
         """End it as the power would."""
@@ -107,12 +115,12 @@ class Enqueuer:
             self._drain.counts["items acknowledged"] += int(count)
             self._drain.counts["enqueues recognised as known"] += int(known)
 
-    def replace(self) -> None:
-        """Kill it; the next one begins with what nobody was told about."""
+    def replace(self, reason: str) -> None:
+        """End it; the next one begins with what nobody was told about."""
         self.hand.kill()
         self.listen()
         self.hand.close()
-        self._drain.counts["producers killed"] += 1
+        self._drain.counts[reason] += 1
         self.hand = self._start()
 
 
@@ -141,6 +149,7 @@ class Drain:
             while not self._is_done(store):
                 time.sleep(self.dice.uniform(SHORTEST_S, LONGEST_S))
                 before = self.counts["items told settled"]
+                self._replace_failed()
                 self._disturb()
                 self._listen()
                 if self.counts["items told settled"] > before:
@@ -169,14 +178,25 @@ class Drain:
     def _kill_one(self) -> None:
         alive = [each for each in self.enqueuers if not each.is_done]
         if alive and self.dice.random() < 0.25:
-            self.dice.choice(alive).replace()
+            self.dice.choice(alive).replace("producers killed")
             return
-        victim = self.dice.randrange(WORKERS)
+        self._replace(self.dice.randrange(len(self.workers)), "workers killed")
+
+    def _replace(self, victim: int, reason: str) -> None:
         self.workers[victim].kill()
         self._hear(self.workers[victim])
         self.workers[victim].close()
-        self.counts["workers killed"] += 1
+        self.counts[reason] += 1
         self.workers[victim] = self._worker()
+
+    def _replace_failed(self) -> None:
+        """What ends by itself was not told to: that is a failure, whatever the ledger says."""
+        for each in self.enqueuers:
+            if each.hand.has_failed:
+                each.replace(FAILED)
+        for victim, worker in enumerate(self.workers):
+            if worker.has_failed:
+                self._replace(victim, FAILED)
 
     def _listen(self) -> None:
         for each in self.enqueuers:
@@ -231,7 +251,7 @@ class Drain:
     def is_well(self) -> bool:
         """Whether every item was settled exactly once, and says so wherever it can be asked."""
         counts = self.counts
-        wrong = ("lost", "doubled", "left in the queue", "miscounted")
+        wrong = ("lost", "doubled", "left in the queue", "miscounted", FAILED)
         once = counts["items settled exactly once"] == counts["receipts"] == self.items
         return once and not any(counts[name] for name in wrong)
 
@@ -256,6 +276,7 @@ COUNTED = (
     "receipts",
     "left in the queue",
     "miscounted",
+    FAILED,
     "lost",
     "doubled",
 )

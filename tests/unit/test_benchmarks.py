@@ -18,8 +18,8 @@ from benchmarks import drain_crew, files, groups, queues, samples, single, sizes
 from benchmarks.crash import ABSENT, EARLY_KILLS, KILLS, MANY_KILLS, TURNS, WHOLE, Watch, report
 from benchmarks.crash_script import SESSIONS, SHAPES, Expected, turn
 from benchmarks.databases import KINDS, Bench, Database
+from benchmarks.drain import FAILED, Drain
 from benchmarks.drain import SESSIONS as LANES
-from benchmarks.drain import Drain
 from benchmarks.measure import Outcome
 from benchmarks.table import Goal, Line
 from benchmarks.trips_kit import perform
@@ -233,6 +233,21 @@ def audited(drain: Drain) -> set[str]:
     drain.audit()
     wrong = ("lost", "doubled", "left in the queue", "miscounted")
     return {name for name in wrong if drain.counts[name]}
+
+
+def test_a_worker_that_fails_is_noticed(drained: Drain) -> None:
+    assert audited(drained) == set()
+    drained.place = drained.place._replace(url="nonsense://")
+    drained.workers = [drained._worker()]
+    drained.workers[0].process.join(60)
+
+    drained._replace_failed()
+
+    assert drained.counts[FAILED] == 1
+    for worker in drained.workers:
+        worker.kill()
+        worker.close()
+    assert not drained.is_well
 
 
 def test_an_item_settled_once_is_well(drained: Drain) -> None:
