@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from holdfast import (
     ActiveTurn,
     Lease,
@@ -19,6 +17,7 @@ from holdfast import (
     local_process,
 )
 from holdfast.testing.clock import ManualClock
+from holdfast.testing.contract.owners import replaced
 from holdfast.testing.contract.samples import ALICE, BOB, commit, lease_on
 
 TTL_MS = 30_000
@@ -102,11 +101,8 @@ def settle(store: Any, lease: Lease, **fields: Any) -> Any:
 
 def mortal() -> LeaseOwner:
     """An owner on this host whose process is no more; opaque where this cannot be told."""
-    me = local_process("mortal")
-    if not isinstance(me.liveness, LocalProcess):
-        return ALICE
-    gone = msgspec.structs.replace(me.liveness, process_start="1")
-    return msgspec.structs.replace(me, liveness=gone, incarnation_id="before")
+    is_told = isinstance(local_process("anybody").liveness, LocalProcess)
+    return replaced() if is_told else ALICE
 
 
 def released(store: Any, clock: ManualClock, lease: Lease) -> None:  # noqa: ARG001

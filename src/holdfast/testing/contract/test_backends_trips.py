@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
 
 import holdfast
-from holdfast import Append, LocalProcess, SessionCreate, SessionMeta, Splice, local_process
+from holdfast import Append, SessionCreate, SessionMeta, Splice, local_process
+from holdfast.testing.contract.owners import replaced
 from holdfast.testing.contract.samples import (
     ALICE,
     chain,
@@ -160,12 +160,8 @@ def test_a_lease_costs_one_trip_at_each_step(world: World, store: Any) -> None:
 
 @pytest.mark.scenario("BAK-T4")
 def test_a_takeover_costs_one_trip(world: World, store: Any) -> None:
-    me = local_process("me")
-    if not isinstance(me.liveness, LocalProcess):
-        pytest.skip("this system does not tell which processes run")
-    gone = msgspec.structs.replace(me.liveness, process_start="1")
-    lease_on(store, "s1", msgspec.structs.replace(me, liveness=gone, incarnation_id="before"))
-    observed = store.sessions.lease("s1")
+    lease_on(store, "s1", replaced())
+    observed, me = store.sessions.lease("s1"), local_process("me")
 
     taken = spent_by(world, store, lambda: store.sessions.reclaim_lease(observed, me))
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast import (
@@ -16,7 +15,6 @@ from holdfast import (
     HeadRevisionConflict,
     InvalidArgument,
     LeaseLost,
-    LocalProcess,
     SessionBusy,
     SessionCreate,
     SessionDeleted,
@@ -25,6 +23,7 @@ from holdfast import (
     Tag,
     local_process,
 )
+from holdfast.testing.contract.lanes import mortal
 from holdfast.testing.contract.samples import (
     ALICE,
     AN_ID,
@@ -277,13 +276,8 @@ def test_a_claim_that_waited_meets_what_is_there_then(world: World, store: Any) 
 def test_a_takeover_that_waited_meets_another_holder_than_it_observed(
     world: World, store: Any
 ) -> None:
-    me = local_process("me")
-    if isinstance(me.liveness, LocalProcess):
-        gone = msgspec.structs.replace(me.liveness, process_start="1")
-        lease_on(store, "s1", msgspec.structs.replace(me, liveness=gone, incarnation_id="0"))
-    else:
-        lease_on(store, "s1", ALICE)
-    observed = store.sessions.lease("s1")
+    lease_on(store, "s1", mortal())
+    observed, me = store.sessions.lease("s1"), local_process("me")
 
     outcome = after(world, store, TAKEN, act=lambda: store.sessions.reclaim_lease(observed, me))
 

@@ -7,18 +7,17 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast import (
     LeaseLost,
     LeaseTimings,
-    LocalProcess,
     Refused,
     SessionBusy,
     StoreUnavailable,
     local_process,
 )
+from holdfast.testing.contract.owners import replaced
 from holdfast.testing.contract.samples import ALICE, BOB, commit, lease_on
 from holdfast.testing.world import World
 
@@ -123,13 +122,9 @@ def test_a_guard_is_refused_while_somebody_else_is_at_it(store: Any) -> None:
 
 
 def test_a_guard_takes_over_from_a_dead_process(store: Any) -> None:
-    me = local_process("me")
-    assert isinstance(me.liveness, LocalProcess)
-    before_me = msgspec.structs.replace(me.liveness, process_start="1")
-    dead = msgspec.structs.replace(me, incarnation_id="before", liveness=before_me)
-    lease_on(store, "s1", dead)
+    lease_on(store, "s1", replaced())
 
-    with store.session("s1").guard(me) as guard:
+    with store.session("s1").guard(local_process("me")) as guard:
         assert guard.lease.generation == 2
 
 
