@@ -174,11 +174,11 @@ def test_death_is_proved_from_the_claimants_own_boot_only(system):
 
 @pytest.mark.skipif(not LINUX, reason="death can be proved on Linux only")
 def test_a_real_process_lives_and_dies():
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     me, table = local_process("me"), ProcessTable()
-    start = table.started(child.pid)
     if isinstance(me.liveness, Opaque):
         pytest.skip("this system does not tell who we are")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    start = table.started(child.pid)
     holder = LeaseOwner(
         "child", "i", LocalProcess(me.liveness.host_id, me.liveness.boot_id, child.pid, start)
     )

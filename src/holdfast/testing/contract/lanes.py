@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast import (
@@ -115,15 +115,15 @@ def expired(store: Any, clock: ManualClock, lease: Lease) -> None:  # noqa: ARG0
     clock.advance(TTL_MS)
 
 
-def taken_over(store: Any, clock: ManualClock, lease: Lease) -> None:
+def taken_over(store: Any, clock: ManualClock, lease: Lease) -> Lease:
     """Have a lease pass to somebody else: at once from a dead owner, else when it has expired."""
-    if isinstance(lease.owner.liveness, LocalProcess):
-        observed = store.sessions.lease(lease.session_id)
-        successor = local_process("successor")
-        assert store.sessions.reclaim_lease(observed, successor, TTL_MS).lease
-    else:
-        clock.advance(TTL_MS)
-        lease_on(store, lease.session_id, BOB)
+    if not isinstance(lease.owner.liveness, LocalProcess):
+        return renewed(store, clock, lease)
+    observed = store.sessions.lease(lease.session_id)
+    successor: Lease = store.sessions.reclaim_lease(
+        observed, local_process("successor"), TTL_MS
+    ).lease
+    return successor
 
 
 def renewed(store: Any, clock: ManualClock, lease: Lease) -> Lease:
@@ -133,4 +133,9 @@ def renewed(store: Any, clock: ManualClock, lease: Lease) -> Lease:
 
 
 #: The ways in which a lease ends without its claims being given back.
-ENDINGS = [released, expired, taken_over]
+ENDINGS: list[Callable[[Any, ManualClock, Lease], Lease | None]] = [released, expired, taken_over]
+
+
+def succeeded(store: Any, clock: ManualClock, lease: Lease, end: Any) -> Lease:
+    """Let a lease end in one of the ways; the lease of whoever comes next."""
+    return end(store, clock, lease) or renewed(store, clock, lease)

@@ -18,6 +18,7 @@ from holdfast.testing.contract.lanes import (
     settle,
     states,
     submit,
+    succeeded,
     taken_over,
     texts,
 )
@@ -116,8 +117,7 @@ def test_the_next_generation_takes_what_a_lost_one_had(
     submit(store, "hi", input_id="i")
     first_lease = lease_on(store, "s1", mortal() if end is taken_over else ALICE)
     first = store.inputs.claim_next(first_lease)
-    end(store, clock, first_lease)
-    lease = renewed(store, clock, first_lease)
+    lease = succeeded(store, clock, first_lease, end)
 
     second = store.inputs.claim_next(lease)
 

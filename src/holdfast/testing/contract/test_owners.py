@@ -17,8 +17,9 @@ from holdfast import (
     local_process,
 )
 from holdfast.owners import ProcessTable, proven_dead
+from holdfast.testing.contract.lanes import settle
 from holdfast.testing.contract.owners import ended, replaced, this_process
-from holdfast.testing.contract.samples import BOB, lease_on
+from holdfast.testing.contract.samples import BOB, chain, lease_on
 from holdfast.testing.processes import spawn, together
 from holdfast.testing.world import World, racing
 
@@ -40,6 +41,8 @@ def test_a_dead_holder_is_replaced_before_its_time_but_only_on_request(
     assert taken.displaced.owner == held.owner
     assert isinstance(late, Busy)
     assert late.holder.owner == me
+    assert settle(store, taken.lease, graph=chain("a")).head_revision == 1
+    assert store.sessions.release_lease(taken.lease)
 
 
 @pytest.mark.scenario("LEA-T8")

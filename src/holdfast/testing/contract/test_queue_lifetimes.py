@@ -20,6 +20,7 @@ from holdfast.testing.contract.lanes import (
     renewed,
     settle,
     submit,
+    succeeded,
     taken_over,
 )
 from holdfast.testing.contract.samples import ALICE, lease_on, put
@@ -166,8 +167,7 @@ class TestWhatComesAfterIt:
         batch = enqueue(store, "a").batch
         first_lease = lease_on(store, "s1", mortal() if end is taken_over else ALICE)
         first = store.queue.claim(first_lease)
-        end(store, clock, first_lease)
-        lease = renewed(store, clock, first_lease)
+        lease = succeeded(store, clock, first_lease, end)
 
         second = store.queue.claim(lease)
 
