@@ -157,6 +157,11 @@ def test_scenarios_are_found_in_every_document():
     assert len(ids) == len(found) > 500
 
 
+def test_the_command_says_what_it_needs_where_there_are_no_documents(tmp_path, capsys):
+    assert claims.main([str(tmp_path / "docs")]) == 2
+    assert "in a checkout of the project" in capsys.readouterr().out
+
+
 def test_the_command_prints_faults_and_fails(tmp_path, capsys):
     for name in ("sessions.md", "extensions.md", "processes.md", "void.md", "not-built.toml"):
         (tmp_path / name).write_text(

@@ -18,6 +18,10 @@ from typing import Any, NamedTuple
 SUITE = Path(__file__).parent / "contract"
 PRINTED = ("sessions.md", "extensions.md")
 NUMBERED = "processes.md"
+NO_DOCUMENTS = """\
+{folder} holds no documents of the contract. They are not part of the installed package: run this
+in a checkout of the project, or name the folder docs/contract of one.
+"""
 
 _SECTION = re.compile(r"## (\d+)\. ")
 _PRINTED_ID = re.compile(r"\b([A-Z]{2,3}-T\d+): ")
@@ -84,6 +88,9 @@ def find_faults(contract: Contract, claims: list[Claim]) -> list[str]:
 def main(arguments: list[str]) -> int:
     """Print every fault, or one line of counts."""
     folder = Path(arguments[0] if arguments else "docs/contract")
+    if not (folder / NUMBERED).exists():
+        sys.stdout.write(NO_DOCUMENTS.format(folder=folder))
+        return 2
     contract, claims = read_contract(folder), read_claims(SUITE)
     faults = find_faults(contract, claims)
     waiting, _ = _waiting(contract)

@@ -1,4 +1,7 @@
-"""The pytest plugin of the shipped contract suite: `-p holdfast.testing.plugin`."""
+"""The pytest plugin of the shipped contract suite: `-p holdfast.testing.plugin`.
+
+pytest -p holdfast.testing.plugin --pyargs holdfast.testing.contract
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,14 @@ import pytest
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.world import COLOURS, DATABASES, World, make_world
 
+MARKERS = ["scenario(*ids): the contract scenarios this test shows; see docs/contract"]
 WORLDS = [(database, colour) for database in DATABASES for colour in COLOURS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the suite's markers known."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 @pytest.fixture(params=WORLDS, ids="-".join)
