@@ -13,7 +13,10 @@ import pytest
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.world import COLOURS, DATABASES, World, make_world
 
-MARKERS = ["scenario(*ids): the contract scenarios this test shows; see docs/contract"]
+MARKERS = [
+    "scenario(*ids): the contract scenarios this test shows; see docs/contract",
+    "invariant(*ids): the invariants this test defends; see docs/invariants.md",
+]
 WORLDS = [(database, colour) for database in DATABASES for colour in COLOURS]
 
 

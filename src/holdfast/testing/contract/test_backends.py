@@ -40,6 +40,7 @@ def commit_and_die(store: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.invariant("INV-3")
 @pytest.mark.scenario("BAK-T2")
 def test_what_was_acknowledged_outlives_its_process(world: World) -> None:
     if not world.is_durable:

@@ -97,6 +97,7 @@ def alone(store: Any, content: str, **fields: Any) -> Callable[[], Any]:
     return lambda: put(store, "s1", **given)
 
 
+@pytest.mark.invariant("INV-5")
 @pytest.mark.scenario("BAK-T7")
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize(
@@ -128,6 +129,7 @@ def test_a_commit_without_a_lease_meets_the_one_that_was_claimed(
     assert outcome.holder.owner.owner_id == "carol"
 
 
+@pytest.mark.invariant("INV-5")
 @pytest.mark.scenario("BAK-T7")
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("expected", [1, Tag(None)], ids=["revision", "tag"])
@@ -300,6 +302,7 @@ def test_a_deletion_that_waited_meets_the_lease_or_the_head_of_then(
     assert store.sessions.load("s1").head_revision == 2
 
 
+@pytest.mark.invariant("INV-17")
 @pytest.mark.scenario("BAK-T7")
 def test_a_turn_committed_by_several_at_once_is_applied_once(world: World) -> None:
     stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
@@ -311,6 +314,7 @@ def test_a_turn_committed_by_several_at_once_is_applied_once(world: World) -> No
     assert {one.head_revision for one in done} == {2}
 
 
+@pytest.mark.invariant("INV-5", "INV-15", "INV-22")
 @pytest.mark.scenario("BAK-T7")
 @pytest.mark.parametrize("content", CONTENTS)
 def test_sequences_of_racing_appends_are_contiguous(world: World, content: str) -> None:

@@ -208,6 +208,7 @@ def test_a_commit_that_fails_anywhere_leaves_all_or_nothing(store: Any, world: W
     judge(store, session_ids)
 
 
+@pytest.mark.invariant("INV-2")
 @pytest.mark.scenario("COM-T18")
 def test_a_process_killed_in_a_commit_leaves_all_or_nothing(world: World) -> None:
     if not world.is_durable:

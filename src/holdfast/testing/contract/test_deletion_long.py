@@ -58,6 +58,7 @@ def after_each(world: World, store: Any, name: str, act: Callable[[], None]) -> 
     backend.run = then_act
 
 
+@pytest.mark.invariant("INV-10")
 @pytest.mark.scenario("FAC-T20")
 def test_a_long_session_goes_in_batches_between_which_others_write(
     world: World, store: Any

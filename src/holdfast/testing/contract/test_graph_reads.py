@@ -129,6 +129,7 @@ def test_a_path_starts_below_a_tombstoned_node(store: Any) -> None:
     assert (loaded.more, loaded.leaf_missing) == (False, False)
 
 
+@pytest.mark.invariant("INV-27")
 @pytest.mark.scenario("GRA-T11")
 def test_a_path_read_decodes_the_path_alone(world: World, store: Any) -> None:
     large = [Node(node_id=f"n{number}", body=number) for number in range(99_990)]
@@ -145,6 +146,7 @@ def test_a_path_read_decodes_the_path_alone(world: World, store: Any) -> None:
         store.sessions.load("s1", leaf="n9")
 
 
+@pytest.mark.invariant("INV-4")
 @pytest.mark.scenario("GRA-T12")
 def test_a_load_beside_commits_sees_one_revision(store: Any) -> None:
     commits = 40

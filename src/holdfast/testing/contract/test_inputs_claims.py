@@ -109,6 +109,7 @@ def test_a_claim_is_given_back_with_the_right_token_only(store: Any) -> None:
     assert pending(store) == []
 
 
+@pytest.mark.invariant("INV-39")
 @pytest.mark.scenario("INP-T8")
 @pytest.mark.parametrize("end", ENDINGS)
 def test_the_next_generation_takes_what_a_lost_one_had(

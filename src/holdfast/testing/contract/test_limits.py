@@ -261,6 +261,7 @@ def test_a_commit_has_1_000_frames_and_1_000_usage_deltas(store: Any) -> None:
     assert (len(loaded.agent_frames), len(loaded.token_ledger)) == (1_000, 1_000)
 
 
+@pytest.mark.invariant("INV-10")
 @pytest.mark.scenario("GEN-T9")
 def test_any_other_list_has_10_000_items(world: World, store: Any) -> None:
     create(store)

@@ -52,6 +52,7 @@ def test_a_live_holder_is_not_disturbed(store: Any) -> None:
     )
 
 
+@pytest.mark.invariant("INV-19")
 @pytest.mark.scenario("COM-T17")
 @pytest.mark.parametrize("wrong", ["revision", "graph", "stamp"])
 def test_a_failing_one_leaves_the_lease_free_and_the_generation(store: Any, wrong: str) -> None:
@@ -69,6 +70,7 @@ def test_a_failing_one_leaves_the_lease_free_and_the_generation(store: Any, wron
     assert lease_on(store, "s1").generation == 2
 
 
+@pytest.mark.invariant("INV-19")
 def test_each_applied_one_raises_the_generation_once_and_a_replay_does_not(store: Any) -> None:
     for _ in range(3):
         put(store, "s1", turn_commit=turn("t1"))

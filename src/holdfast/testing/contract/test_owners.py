@@ -59,6 +59,7 @@ def test_an_observation_of_an_earlier_generation_takes_nothing_over(store: Any) 
     assert (outcome.holder.owner, outcome.holder.generation) == (holder, 2)
 
 
+@pytest.mark.invariant("INV-11")
 @pytest.mark.scenario("LEA-T9")
 def test_of_racing_reclaimers_exactly_one_acquires(world: World) -> None:
     stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
@@ -92,6 +93,7 @@ def test_a_process_that_ended_without_releasing_is_found_dead(world: World, stor
     assert isinstance(outcome, Acquired)
 
 
+@pytest.mark.invariant("INV-14")
 @pytest.mark.scenario("LEA-T10")
 @pytest.mark.parametrize(
     "holder",

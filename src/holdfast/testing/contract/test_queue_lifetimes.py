@@ -159,6 +159,7 @@ class TestWhatComesAfterIt:
         assert store.queue.claim_exactly(lease, "idle", [batch_id]) is None
         assert store.queue.claim(store.sessions.renew_lease(lease)) is None
 
+    @pytest.mark.invariant("INV-39")
     @pytest.mark.scenario("QUE-T16", "QUE-T17")
     @pytest.mark.parametrize("end", ENDINGS)
     def test_the_next_generation_takes_what_a_lost_one_had(
