@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.contract.samples import chain, create, put, turn
+from holdfast.testing.contract.lanes import enqueue, settle
+from holdfast.testing.contract.samples import chain, create, lease_on, put, turn
 from holdfast.testing.world import World
 
 LONG = 100_000
@@ -141,6 +142,49 @@ def test_an_interrupted_pruning_has_done_what_it_did(world: World, store: Any) -
 
     assert store.sessions.prune_turn_commits("s1", later, limit=2) == 3
     assert store.sessions.load_turn_commit("s1", "t5") is not None
+
+
+@pytest.mark.scenario("GEN-T12")
+def test_an_interrupted_forgetting_of_receipts_has_done_what_it_did(
+    world: World, store: Any
+) -> None:
+    lease = lease_on(store, "s1")
+    for key in "abcde":
+        enqueue(store, key, source_key=key)
+        settle(store, lease, completed_queue_claims=[store.queue.claim(lease)])
+    later = world.clock.now_ms() + 1
+
+    _interrupted(
+        world,
+        store,
+        "prune_receipts",
+        lambda: store.sessions.prune_settled_source_keys("s1", later, limit=2),
+    )
+    assert world.sql(store, "SELECT count(*) FROM {work}") == [(3,)]
+
+    assert store.sessions.prune_settled_source_keys("s1", later, limit=2) == 3
+    assert enqueue(store, "a", source_key="a").created
+
+
+@pytest.mark.scenario("GEN-T12")
+def test_an_interrupted_forgetting_of_intents_has_done_what_it_did(
+    world: World, store: Any
+) -> None:
+    ids = [f"{number:064x}" for number in range(5)]
+    for id in ids:
+        store.attachments.record_intent("s1", id)
+    now = world.clock.now_ms()
+
+    _interrupted(
+        world,
+        store,
+        "forget_dead_intents",
+        lambda: store.maintenance.forget_aged_intents(now, limit=2),
+    )
+    assert len(store.attachments.list_refs()) == 3
+
+    assert store.maintenance.forget_aged_intents(now, limit=2) == 3
+    assert store.attachments.list_refs() == []
 
 
 def _interrupted(world: World, store: Any, statement: str, lever: Callable[[], Any]) -> None:
