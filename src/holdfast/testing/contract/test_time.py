@@ -110,6 +110,8 @@ def test_a_worker_with_a_wrong_wall_clock_is_told_busy(
     assert outcome.holder.generation == held.generation
     renewed = store.sessions.renew_lease(held, 60_000)
     assert 0 <= renewed.expires_at_ms - held.expires_at_ms < HOUR_MS
+    claimed = lease_on(store, "s2", BOB)
+    assert 0 <= claimed.claimed_at_ms - held.claimed_at_ms < HOUR_MS
 
 
 @pytest.mark.invariant("INV-6")
