@@ -1,6 +1,7 @@
-"""The pytest plugin of the shipped contract suite: `-p holdfast.testing.plugin`.
+"""The pytest plugin of the shipped contract suite.
 
-pytest -p holdfast.testing.plugin --pyargs holdfast.testing.contract
+`pytest -p holdfast.testing.plugin --pyargs holdfast.testing.contract` runs it where the package
+is installed.
 """
 
 from __future__ import annotations
