@@ -56,7 +56,9 @@ class ProcessTable:
 
     def host_id(self) -> str | None:
         """What names this host and, of its PID namespaces, the one we are in."""
-        machine = self._line("etc/machine-id")
+        # Images of containers often have no machine id. The boot id names the kernel as well:
+        # death is proved only within one boot, where no two namespaces have the same number.
+        machine = self._line("etc/machine-id") or self.boot_id()
         try:
             namespace = os.readlink(self._root / "proc/self/ns/pid")
         except OSError:

@@ -44,7 +44,28 @@ class Contract:
     @pytest.mark.timeout(3)
     @pytest.mark.scenario("GEN-T3")
     async def test_two(self): ...
+
+    @pytest.mark.invariant("INV-1")
+    def test_three(self): ...
 """
+INVARIANTS = """\
+| | Always true | From |
+| INV-1 | One thing. | GEN-1 |
+| INV-2 | Another, as INV-1 says. | GEN-2 |
+"""
+OTHER_TESTS = """\
+@pytest.mark.scenario("GEN-T9")
+@pytest.mark.invariant("INV-2")
+def test_a_rule(): ...
+"""
+PLACES = {
+    "sessions": "docs/contract/sessions.md",
+    "void": "docs/contract/void.md",
+    "not_built": "docs/contract/not-built.toml",
+    "invariants": "docs/invariants.md",
+    "suite": "suite/test_things.py",
+    "others": "tests/unit/test_rules.py",
+}
 
 
 @pytest.fixture
@@ -53,25 +74,28 @@ def faults_of(tmp_path):
 
     def faults_of(**changed):
         files = {
-            "sessions.md": SESSIONS,
-            "extensions.md": "",
-            "processes.md": PROCESSES,
-            "void.md": "| QUE-T2 | 2: gone |\n",
-            "not-built.toml": NOT_BUILT,
+            "docs/contract/sessions.md": SESSIONS,
+            "docs/contract/extensions.md": "",
+            "docs/contract/processes.md": PROCESSES,
+            "docs/contract/void.md": "| QUE-T2 | 2: gone |\n",
+            "docs/contract/not-built.toml": NOT_BUILT,
+            "docs/invariants.md": INVARIANTS,
             "suite/test_things.py": SUITE,
-        } | {name.replace("__", "."): text for name, text in changed.items()}
-        (tmp_path / "suite").mkdir()
+            "tests/unit/test_rules.py": OTHER_TESTS,
+        } | {PLACES.get(name, name): text for name, text in changed.items()}
         for name, text in files.items():
-            (tmp_path / ("suite/test_things.py" if name == "suite" else name)).write_text(text)
-        found = claims.read_claims(tmp_path / "suite")
-        return claims.find_faults(claims.read_contract(tmp_path), found)
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        folder = tmp_path / "docs" / "contract"
+        found = claims.read_claims(folder, tmp_path / "suite")
+        return claims.find_faults(claims.read_contract(folder), found)
 
     return faults_of
 
 
 def claiming(*ids):
     arguments = ", ".join(repr(id) for id in ids)
-    return SUITE + f"    @pytest.mark.scenario({arguments})\n    def test_three(self): ...\n"
+    return SUITE + f"    @pytest.mark.scenario({arguments})\n    def test_four(self): ...\n"
 
 
 def not_built(table, **entry):
@@ -81,10 +105,10 @@ def not_built(table, **entry):
 
 def test_every_scenario_is_claimed_void_or_not_built():
     contract = claims.read_contract(DOCUMENTS)
-    assert claims.find_faults(contract, claims.read_claims(claims.SUITE)) == []
+    assert claims.find_faults(contract, claims.read_claims(DOCUMENTS)) == []
 
 
-def test_a_claim_for_each_scenario_is_no_fault(faults_of):
+def test_a_claim_for_each_scenario_and_invariant_is_no_fault(faults_of):
     assert faults_of() == []
 
 
@@ -95,46 +119,54 @@ CASES = {
     ),
     "no such scenario": (
         {"suite": claiming("GEN-T4")},
-        "test_things.py:9 test_three: GEN-T4: no such scenario",
+        "test_things.py:12 test_four: GEN-T4: no such scenario",
     ),
     "not a literal": (
-        {"suite": SUITE + "    @pytest.mark.scenario(ID)\n    def test_three(self): ...\n"},
-        "test_things.py:9 test_three: ID: no such scenario",
+        {"suite": SUITE + "    @pytest.mark.scenario(ID)\n    def test_four(self): ...\n"},
+        "test_things.py:12 test_four: ID: no such scenario",
     ),
     "void": (
         {"suite": claiming("QUE-T2")},
-        "test_things.py:9 test_three: QUE-T2: is void",
+        "test_things.py:12 test_four: QUE-T2: is void",
     ),
     "not built": (
         {"suite": claiming("QUE-T1")},
-        "test_things.py:9 test_three: QUE-T1: is listed as not built; take it off not-built.toml",
+        "test_things.py:12 test_four: QUE-T1: is listed as not built; take it off not-built.toml",
     ),
     "in a section that is not built": (
         {"suite": claiming("P1-T2")},
-        "test_things.py:9 test_three: P1-T2: is listed as not built; take it off not-built.toml",
+        "test_things.py:12 test_four: P1-T2: is listed as not built; take it off not-built.toml",
     ),
     "void entry that matches nothing": (
-        {"void__md": "| QUE-T2 | 2: gone |\n| QUE-T9 | 2: gone |\n"},
+        {"void": "| QUE-T2 | 2: gone |\n| QUE-T9 | 2: gone |\n"},
         "void.md: QUE-T9: no such scenario",
     ),
     "section entry that matches nothing": (
-        {"not-built__toml": not_built("section", document="processes.md", sections=[2])},
+        {"not_built": not_built("section", document="processes.md", sections=[2])},
         "not-built.toml: processes.md section 2: no scenario there",
     ),
     "scenario entry that matches nothing": (
-        {"not-built__toml": not_built("scenario", id="GEN-T9")},
+        {"not_built": not_built("scenario", id="GEN-T9")},
         "not-built.toml: GEN-T9: void, listed twice or no such scenario",
     ),
     "scenario entry listed twice": (
-        {"not-built__toml": not_built("scenario", id="P1-T1")},
+        {"not_built": not_built("scenario", id="P1-T1")},
         "not-built.toml: P1-T1: void, listed twice or no such scenario",
     ),
     "partial entry that is not built at all": (
-        {"not-built__toml": not_built("partial", id="QUE-T1")},
+        {"not_built": not_built("partial", id="QUE-T1")},
         "not-built.toml: QUE-T1: partial, yet void, not built or unknown",
     ),
+    "an invariant nobody defends": (
+        {"invariants": INVARIANTS + "| INV-3 | A third thing. | GEN-3 |\n"},
+        "invariants.md: INV-3: no test defends it",
+    ),
+    "an invariant that is not there": (
+        {"others": OTHER_TESTS.replace("INV-2", 'INV-2", "INV-4')},
+        "test_rules.py:3 test_a_rule: INV-4: no such invariant",
+    ),
     "stated twice": (
-        {"sessions__md": SESSIONS + "9. GEN-T1: given it again.\n"},
+        {"sessions": SESSIONS + "9. GEN-T1: given it again.\n"},
         "GEN-T1: stated more than once",
     ),
 }
@@ -157,10 +189,18 @@ def test_scenarios_are_found_in_every_document():
     assert len(ids) == len(found) > 500
 
 
+def test_the_command_says_what_it_needs_where_there_are_no_documents(tmp_path, capsys):
+    assert claims.main([str(tmp_path / "docs")]) == 2
+    assert "in a checkout of the project" in capsys.readouterr().out
+
+
 def test_the_command_prints_faults_and_fails(tmp_path, capsys):
-    for name in ("sessions.md", "extensions.md", "processes.md", "void.md", "not-built.toml"):
-        (tmp_path / name).write_text(
+    folder = tmp_path / "docs" / "contract"
+    folder.mkdir(parents=True)
+    names = ("sessions.md", "extensions.md", "processes.md", "void.md", "not-built.toml")
+    for name in (*names, "../invariants.md"):
+        (folder / name).write_text(
             "## 1. Things\n1. GEN-T77: given.\n" if name == "sessions.md" else ""
         )
-    assert claims.main([str(tmp_path)]) == 1
+    assert claims.main([str(folder)]) == 1
     assert "sessions.md: GEN-T77: no test claims it" in capsys.readouterr().out

@@ -87,6 +87,7 @@ def _is_swept(stage: Stage) -> None:
     assert [left[name] for name in (*BYTES, "attachment")] == [[], [], [], []]
 
 
+@pytest.mark.invariant("INV-44")
 @pytest.mark.parametrize("name", PUTS)
 @pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
 def test_a_put_that_failed_is_readable_whole_or_not_at_all(
@@ -141,6 +142,7 @@ def sweep(store: Any) -> None:
     store.maintenance.reclaim_attachments(0)
 
 
+@pytest.mark.invariant("INV-46")
 def test_a_sweep_that_failed_took_nothing_that_is_referred_to(stage: Stage) -> None:
     def prepare(store: Any) -> None:
         prepare_sweep(store)

@@ -54,6 +54,7 @@ def _fails_everywhere(stage: Stage, scenario: Scenario) -> list[Dump]:
     return [state for state, _ in itertools.groupby(committed)]
 
 
+@pytest.mark.invariant("INV-2")
 @pytest.mark.parametrize("name", WRITES)
 def test_a_failed_write_leaves_nothing_or_everything(stage: Stage, name: str) -> None:
     states = _fails_everywhere(stage, WRITES[name])

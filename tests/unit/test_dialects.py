@@ -112,6 +112,7 @@ def _embedded(raw: apsw.Connection) -> list[Any]:
     return [row for row in found if row[2] != "migration"]
 
 
+@pytest.mark.invariant("INV-34")
 def test_a_fresh_file_has_what_its_migrations_make(tmp_path):
     holdfast.open(f"sqlite:///{tmp_path / 'store.db'}").open().close()
     by_hand = apsw.Connection(":memory:")
@@ -150,6 +151,7 @@ def _on_server(connection: psycopg.Connection[Any], schema: str) -> dict[str, se
     return found
 
 
+@pytest.mark.invariant("INV-34")
 def test_a_fresh_schema_has_what_its_migrations_make():
     url = postgres_url()
     with fresh_schema(url) as opened, fresh_schema(url) as by_hand:

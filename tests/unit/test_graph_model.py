@@ -29,6 +29,7 @@ RUNS += [("file", seed, 120) for seed in range(100, 102)]
 RUNS += [("postgres", seed, 120) for seed in range(200, 203)]
 
 
+@pytest.mark.invariant("INV-15", "INV-24")
 @pytest.mark.parametrize(("database", "seed", "steps"), RUNS)
 def test_the_store_agrees_with_the_model(database: str, seed: int, steps: int) -> None:
     with make_world(database, "blocking") as world:

@@ -98,6 +98,24 @@ def test_each_start_is_an_incarnation_of_its_own(system):
         local_process("worker", "", table=system.table)
 
 
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda system: system.remove("etc/machine-id"),
+        lambda system: system.write("etc/machine-id", " \n"),
+    ],
+)
+def test_without_a_machine_id_the_boot_names_the_host(system, spoil):
+    spoil(system)
+    me = local_process("worker", table=system.table)
+    assert me.liveness == LocalProcess("boot-1/pid:[42]", "boot-1", system.pid, "555")
+
+    gone = LeaseOwner("other", "i", LocalProcess("boot-1/pid:[42]", "boot-1", 9, "777"))
+    neighbour = LeaseOwner("other", "i", LocalProcess("boot-1/pid:[43]", "boot-1", 9, "777"))
+    assert proven_dead(me, gone, system.table)
+    assert not proven_dead(me, neighbour, system.table)
+
+
 def test_a_host_id_may_be_given(system):
     system.remove("etc/machine-id")
     assert local_process("w", host_id="h", table=system.table).liveness.host_id == "h"
@@ -108,8 +126,6 @@ def test_a_host_id_may_be_given(system):
     [
         lambda system: system.remove("proc/sys/kernel/random/boot_id"),
         lambda system: system.write("proc/sys/kernel/random/boot_id", " \n"),
-        lambda system: system.remove("etc/machine-id"),
-        lambda system: system.write("etc/machine-id", ""),
         lambda system: system.remove(f"proc/{system.pid}/stat"),
         lambda system: system.write(f"proc/{system.pid}/stat", "5 (x) S 1"),
         lambda system: system.remove(f"proc/{system.pid}/ns/pid"),
@@ -158,11 +174,11 @@ def test_death_is_proved_from_the_claimants_own_boot_only(system):
 
 @pytest.mark.skipif(not LINUX, reason="death can be proved on Linux only")
 def test_a_real_process_lives_and_dies():
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     me, table = local_process("me"), ProcessTable()
-    start = table.started(child.pid)
     if isinstance(me.liveness, Opaque):
         pytest.skip("this system does not tell who we are")
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    start = table.started(child.pid)
     holder = LeaseOwner(
         "child", "i", LocalProcess(me.liveness.host_id, me.liveness.boot_id, child.pid, start)
     )

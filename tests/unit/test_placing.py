@@ -154,6 +154,7 @@ def test_a_hidden_parent_may_be_shown_again_anywhere_in_the_list(order):
     assert plan.revived == [HIDDEN]
 
 
+@pytest.mark.invariant("INV-20")
 @pytest.mark.parametrize(
     ("leaf", "expected"),
     [(KEEP, HEAD), ("c", HEAD), (None, EMPTY), ("b", Position(7, 2, "b"))],

@@ -18,6 +18,7 @@ RUNS = [("memory", seed, 300) for seed in range(6)]
 RUNS += [("postgres", seed, 120) for seed in range(100, 102)]
 
 
+@pytest.mark.invariant("INV-40", "INV-43")
 @pytest.mark.parametrize(("database", "seed", "steps"), RUNS)
 def test_the_queue_agrees_with_the_model(database: str, seed: int, steps: int) -> None:
     with make_world(database, "blocking") as world:

@@ -19,6 +19,7 @@ def segment(branch, base, upto, **facts):
     return Segment(branch=branch, base=base, upto=upto, **given | facts)
 
 
+@pytest.mark.invariant("INV-26")
 @pytest.mark.parametrize(
     ("segments", "cut", "deleted", "hidden"),
     [
@@ -106,6 +107,7 @@ def test_a_list_becomes_the_graph(pairs, branches, placed):
     assert plan.head.leaf_id == (placed[-1][0] if placed else None)
 
 
+@pytest.mark.invariant("INV-21")
 @pytest.mark.parametrize(
     ("delta", "reason"),
     [

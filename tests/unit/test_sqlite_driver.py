@@ -185,6 +185,7 @@ def test_a_lock_that_stays_is_contention(tmp_path, wait_ms):
     made.close()
 
 
+@pytest.mark.invariant("INV-4")
 def test_a_read_sees_one_snapshot_and_blocks_no_write(on_file):
     async def read_twice(tx):
         before = await read_names(tx)

@@ -28,6 +28,7 @@ def test_a_name_its_comment_its_directives_and_its_sql():
     assert found.params == {"id"}
 
 
+@pytest.mark.invariant("INV-9")
 @pytest.mark.parametrize(
     ("sql", "names"),
     [

@@ -1,4 +1,8 @@
-"""The pytest plugin of the shipped contract suite: `-p holdfast.testing.plugin`."""
+"""The pytest plugin of the shipped contract suite.
+
+`pytest -p holdfast.testing.plugin --pyargs holdfast.testing.contract` runs it where the package
+is installed.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,17 @@ import pytest
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.world import COLOURS, DATABASES, World, make_world
 
+MARKERS = [
+    "scenario(*ids): the contract scenarios this test shows; see docs/contract",
+    "invariant(*ids): the invariants this test defends; see docs/invariants.md",
+]
 WORLDS = [(database, colour) for database in DATABASES for colour in COLOURS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the suite's markers known."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 @pytest.fixture(params=WORLDS, ids="-".join)

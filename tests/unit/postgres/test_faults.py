@@ -33,6 +33,7 @@ from tests.unit.postgres.kit import (
 )
 
 
+@pytest.mark.invariant("INV-35")
 def test_a_deadlock_never_reaches_a_caller(backend: PostgresBackend) -> None:
     backend.run(put("a", 0))
     backend.run(put("b", 0))

@@ -128,6 +128,7 @@ def test_nothing_may_follow_the_conclusion(backend: PostgresBackend) -> None:
         backend.run(work(Mode.WRITE, start))
 
 
+@pytest.mark.invariant("INV-4")
 def test_a_read_of_several_trips_sees_one_snapshot(backend: PostgresBackend) -> None:
     backend.run(put("a", 1))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import random
 import signal
 import threading
 import time
@@ -17,6 +16,8 @@ from typing import Any
 import holdfast
 from holdfast import AttachmentNotFound, ByteBackend, DatabaseBytes, DirectoryBytes
 from holdfast.testing.calm import Calm
+from holdfast.testing.clock import ManualClock
+from holdfast.testing.contract.children import real, reopened, status_of
 
 MIB = 1024 * 1024
 _BLOCK = bytes(range(256)) * (MIB // 256)
@@ -72,69 +73,92 @@ def _high_water() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
+#: A put of 6 MiB comes in 21 pieces; before some of these it is killed, and some ms behind them.
+PIECE = 300_000
+KILLED_BEFORE_PIECES = (0, 5, 10, 15, 20)
+KILLED_MS_BEHIND = range(0, 40, 5)
+
+
 def die_in_many_puts(
-    store: Any, url: str, settings: dict[str, Any], folder: str | None, rounds: int
-) -> list[str]:
-    """What each of a row of processes left that was killed at some moment of a put."""
+    store: Any, url: str, settings: dict[str, Any], folder: str | None
+) -> dict[str, list[tuple[str, int]]]:
+    """What processes left that were killed within a stream, about its end, and behind their put."""
     store.close()  # nothing of it may be open in the processes that follow
-    seed = random.Random(7)
-    found = []
-    for number in range(rounds):
-        content = b"%d" % number + bytes(MIB) * 6
-        child = os.fork()
-        if not child:
-            _put_and_die(url, settings, folder, content, seed.random())
-        seed.random()
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert status in (0, -signal.SIGKILL), status
-        found.append(_left(url, settings, folder, content))
-    return found
+    place = Place(store, url, settings, folder)
+    return {
+        "within": [place.die(_Content(before_piece=number)) for number in KILLED_BEFORE_PIECES],
+        "about_its_end": [place.die(_Content(ms_behind=delay)) for delay in KILLED_MS_BEHIND],
+        "behind": [place.die(_Content())],
+    }
 
 
-def _backend(folder: str | None) -> ByteBackend:
-    return DatabaseBytes() if folder is None else DirectoryBytes(folder)
+class _Content:
+    """Something to put, and when its reader is killed."""
+
+    def __init__(self, before_piece: int | None = None, ms_behind: int | None = None) -> None:
+        self.bytes = f"{before_piece} {ms_behind}".encode() + bytes(MIB) * 6
+        self.id = hashlib.sha256(self.bytes).hexdigest()
+        self._before_piece = before_piece
+        self.ms_behind = ms_behind
+
+    def pieces(self) -> Iterator[bytes]:
+        for number, at in enumerate(range(0, len(self.bytes), PIECE)):
+            if number == self._before_piece:
+                _die()
+            yield self.bytes[at : at + PIECE]
+        if self.ms_behind is not None:
+            threading.Timer(self.ms_behind / 1_000, _die).start()
 
 
-def _put_and_die(
-    url: str, settings: dict[str, Any], folder: str | None, content: bytes, when: float
-) -> None:
-    """Put a stream, and be killed: at some byte of it, or at some moment around its end."""
-    try:
-        with holdfast.open(url, attachments=_backend(folder), **settings) as store:
-            last = int(when * 1.4 * len(content))
-
-            def pieces() -> Iterator[bytes]:
-                for at in range(0, len(content), 300_000):
-                    if at >= last:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    yield content[at : at + 300_000]
-                delay = when * 0.02
-                threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
-
-            store.attachments.put("s1", pieces())
-            time.sleep(0.05)
-    finally:
-        os._exit(0)
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _left(url: str, settings: dict[str, Any], folder: str | None, content: bytes) -> str:
-    """`nothing` or `all` of a put; an error if it is anything else, or a sweep leaves any of it."""
-    id = hashlib.sha256(content).hexdigest()
-    with holdfast.open(url, attachments=_backend(folder), **settings) as store:
-        backend = store._core.bytes
-        listed = [entry.id for entry in backend.list()]
-        try:
-            assert store.attachments.get("s1", id) == content
-            left = "all"
-        except AttachmentNotFound:
-            left = "nothing"
-        assert listed == ([id] if left == "all" else []) or (left, listed) == ("nothing", [])
-        time.sleep(0.002)
-        store.attachments.delete("s1", id)
-        store.maintenance.reclaim_attachments(0)
-        assert backend.list() == []
-        assert backend.sweep_staging(2**62) == 0
-        assert store.attachments.list_refs() == []
-    if folder is not None:
-        assert not [each for each in Path(folder).rglob("*") if each.is_file()]
-    return left
+class Place:
+    """Where files are put, in the colour of a store."""
+
+    def __init__(self, store: Any, url: str, settings: dict[str, Any], folder: str | None) -> None:
+        self._store = store
+        self._url = url
+        self._settings = settings
+        self._folder = folder
+
+    def die(self, content: _Content) -> tuple[str, int]:
+        """Be killed in a put; what is left of it, and how much staging a sweep had to remove."""
+        status = status_of(lambda: self._put_and_die(content))
+        assert status == -signal.SIGKILL, status
+        return self._left(content)
+
+    def _put_and_die(self, content: _Content) -> None:
+        with self._opened() as own:
+            pieces = content.pieces()
+            own.attachments.put("s1", _later(pieces) if isinstance(own, Calm) else pieces)
+            if content.ms_behind is not None:
+                threading.Event().wait()
+            _die()
+
+    def _left(self, content: _Content) -> tuple[str, int]:
+        """`nothing` or `all`; an error if it is anything else, or a sweep leaves any of it."""
+        # By an hour's difference in the clocks everything is old enough for the sweep.
+        later = ManualClock(time.time_ns() // 1_000_000 + 3_600_000)
+        with self._opened(clock=later) as own:
+            backend = real(own)._core.bytes
+            listed = [entry.id for entry in backend.list()]
+            try:
+                assert own.attachments.get("s1", content.id) == content.bytes
+                left = "all"
+            except AttachmentNotFound:
+                left = "nothing"
+            assert listed == ([content.id] if left == "all" else [])
+            own.attachments.delete("s1", content.id)
+            swept = own.maintenance.reclaim_attachments(0)
+            assert backend.list() == []
+            assert backend.sweep_staging(2**62) == 0
+            assert own.attachments.list_refs() == []
+        if self._folder is not None:
+            assert not [each for each in Path(self._folder).rglob("*") if each.is_file()]
+        return left, swept.removed_staging_count
+
+    def _opened(self, **more: Any) -> Any:
+        backend = DatabaseBytes() if self._folder is None else DirectoryBytes(self._folder)
+        return reopened(self._store, self._url, self._settings | more | {"attachments": backend})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -96,12 +97,14 @@ def die_in_every_deletion(store: Any, url: str, settings: dict[str, Any]) -> lis
     store.close()  # nothing of it may be open in the processes that follow
     found: list[tuple[str, str]] = []
     for moment in itertools.count():
-        with _reopened(store, url, settings) as own:
+        with reopened(store, url, settings) as own:
             if shows_nothing(own):
                 full(own)
             before = shown(own)
-        died = _status(lambda: _delete_and_die(store, url, settings, moment)) == DEAD  # noqa: B023
-        with _reopened(store, url, settings) as own:
+        status = status_of(lambda: _delete_and_die(store, url, settings, moment))  # noqa: B023
+        assert status in (0, DEAD)
+        died = status == DEAD
+        with reopened(store, url, settings) as own:
             left = "none" if shows_nothing(own) else "all"
             assert left == "none" or shown(own) == before
         found.append(("cut" if died else "ended", left))
@@ -117,28 +120,31 @@ def _delete_and_die(store: Any, url: str, settings: dict[str, Any], moment: int)
         if next(moments) == moment:
             os._exit(DEAD)
 
-    with _reopened(store, url, settings) as own:
-        real = own._target.blocking if isinstance(own, Calm) else own
-        real._core.backend.on_statement = die
+    with reopened(store, url, settings) as own:
+        real(own)._core.backend.on_statement = die
         own.sessions.delete("s1")
 
 
-def _status(action: Callable[[], None]) -> int:
-    """The exit status of a forked process that did something."""
+def status_of(action: Callable[[], None]) -> int:
+    """The exit status of a forked process that did something; 1 if that failed."""
     child = os.fork()
     if not child:
         try:
             action()
         except BaseException:
+            traceback.print_exc()
             os._exit(1)
         os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert status in (0, DEAD)
-    return status
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def real(store: Any) -> Any:
+    """The store object itself."""
+    return store._target.blocking if isinstance(store, Calm) else store
 
 
 @contextmanager
-def _reopened(store: Any, url: str, settings: dict[str, Any]) -> Iterator[Any]:
+def reopened(store: Any, url: str, settings: dict[str, Any]) -> Iterator[Any]:
     """A store of its own, in the colour of this one."""
     with holdfast.open(url, **settings) as own:
         yield Calm(own.aio, Loop()) if isinstance(store, Calm) else own

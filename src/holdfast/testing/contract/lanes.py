@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import msgspec
 
 from holdfast import (
     ActiveTurn,
@@ -19,6 +17,7 @@ from holdfast import (
     local_process,
 )
 from holdfast.testing.clock import ManualClock
+from holdfast.testing.contract.owners import replaced
 from holdfast.testing.contract.samples import ALICE, BOB, commit, lease_on
 
 TTL_MS = 30_000
@@ -102,11 +101,8 @@ def settle(store: Any, lease: Lease, **fields: Any) -> Any:
 
 def mortal() -> LeaseOwner:
     """An owner on this host whose process is no more; opaque where this cannot be told."""
-    me = local_process("mortal")
-    if not isinstance(me.liveness, LocalProcess):
-        return ALICE
-    gone = msgspec.structs.replace(me.liveness, process_start="1")
-    return msgspec.structs.replace(me, liveness=gone, incarnation_id="before")
+    is_told = isinstance(local_process("anybody").liveness, LocalProcess)
+    return replaced() if is_told else ALICE
 
 
 def released(store: Any, clock: ManualClock, lease: Lease) -> None:  # noqa: ARG001
@@ -119,15 +115,15 @@ def expired(store: Any, clock: ManualClock, lease: Lease) -> None:  # noqa: ARG0
     clock.advance(TTL_MS)
 
 
-def taken_over(store: Any, clock: ManualClock, lease: Lease) -> None:
+def taken_over(store: Any, clock: ManualClock, lease: Lease) -> Lease:
     """Have a lease pass to somebody else: at once from a dead owner, else when it has expired."""
-    if isinstance(lease.owner.liveness, LocalProcess):
-        observed = store.sessions.lease(lease.session_id)
-        successor = local_process("successor")
-        assert store.sessions.reclaim_lease(observed, successor, TTL_MS).lease
-    else:
-        clock.advance(TTL_MS)
-        lease_on(store, lease.session_id, BOB)
+    if not isinstance(lease.owner.liveness, LocalProcess):
+        return renewed(store, clock, lease)
+    observed = store.sessions.lease(lease.session_id)
+    successor: Lease = store.sessions.reclaim_lease(
+        observed, local_process("successor"), TTL_MS
+    ).lease
+    return successor
 
 
 def renewed(store: Any, clock: ManualClock, lease: Lease) -> Lease:
@@ -137,4 +133,9 @@ def renewed(store: Any, clock: ManualClock, lease: Lease) -> Lease:
 
 
 #: The ways in which a lease ends without its claims being given back.
-ENDINGS = [released, expired, taken_over]
+ENDINGS: list[Callable[[Any, ManualClock, Lease], Lease | None]] = [released, expired, taken_over]
+
+
+def succeeded(store: Any, clock: ManualClock, lease: Lease, end: Any) -> Lease:
+    """Let a lease end in one of the ways; the lease of whoever comes next."""
+    return end(store, clock, lease) or renewed(store, clock, lease)

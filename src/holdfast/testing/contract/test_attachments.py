@@ -205,6 +205,7 @@ def test_bytes_that_vanished_are_written_again(kept: Kept) -> None:
         assert files.get(id) == content
 
 
+@pytest.mark.invariant("INV-44")
 @pytest.mark.scenario("ATT-T22")
 @pytest.mark.parametrize("content", [SMALL, LARGE], ids=["small", "large"])
 def test_altered_bytes_are_told(kept: Kept, content: bytes) -> None:

@@ -148,6 +148,7 @@ def test_confirming_what_is_not_there_makes_no_row(world: World, store: Any) -> 
     assert store.attachments.list_refs() == [A]
 
 
+@pytest.mark.invariant("INV-45")
 @pytest.mark.scenario("ATT-T8")
 def test_a_session_reads_only_what_it_refers_to(store: Any) -> None:
     mine, theirs = (store.session(id).attachments for id in ("s1", "s2"))
@@ -197,6 +198,7 @@ def forget(store: Any, clock: ManualClock) -> int:
     return count
 
 
+@pytest.mark.invariant("INV-14")
 @pytest.mark.scenario("ATT-T11")
 def test_intents_of_a_crashed_turn_wait_for_it_whatever_the_clock_says(
     world: World, store: Any, clock: ManualClock

@@ -71,6 +71,7 @@ def test_without_its_intent_nothing_is_stored(kept: Kept, world: World, source: 
     assert kept.store.attachments.list_refs() == []
 
 
+@pytest.mark.invariant("INV-45")
 def test_the_intent_is_there_before_the_bytes_are(world: World) -> None:
     backend = Faulty()
     store = world.open(attachments=backend)
@@ -330,6 +331,7 @@ def test_a_failing_read_is_told_and_changes_nothing(world: World) -> None:
     assert world.dump(store) == before
 
 
+@pytest.mark.invariant("INV-33")
 def test_a_slow_backend_holds_up_nothing_else(world: World) -> None:
     backend = Faulty()
     store = world.open(attachments=backend)

@@ -158,6 +158,7 @@ def swept(world: World, backend: Meddling) -> Any:
     return store
 
 
+@pytest.mark.invariant("INV-46")
 @pytest.mark.scenario("ATT-T16")
 def test_what_is_referred_to_after_it_was_listed_is_spared(
     world: World, swept: Any, backend: Meddling

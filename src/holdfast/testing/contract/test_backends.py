@@ -40,6 +40,7 @@ def commit_and_die(store: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.invariant("INV-3")
 @pytest.mark.scenario("BAK-T2")
 def test_what_was_acknowledged_outlives_its_process(world: World) -> None:
     if not world.is_durable:
@@ -89,6 +90,42 @@ def test_a_commit_that_waited_for_a_head_that_moved_is_told_where_it_is(
         put(store, "s1", expected_head_revision=expected, config={"n": 5})
 
     assert (conflict.value.expected, conflict.value.actual) == (expected, 3)
+
+
+@pytest.mark.scenario("BAK-T3")
+@pytest.mark.parametrize("content", ["light", "whole"])
+def test_a_commit_in_whose_wait_the_head_moves_is_told_where_it_is(
+    world: World, content: str
+) -> None:
+    if not world.is_server:
+        pytest.skip("an embedded store asks for its one lock before any statement")
+    store = world.open(wait_ms=2_000, lock_timeout_ms=50)
+    put(store, "s1", graph=chain("a"))
+    extra: Any = {} if content == "light" else {"checkpoint": checkpoint()}
+    tried: list[str] = []
+
+    with world.beneath(store) as others:
+
+        def move(statement: str, when: str) -> None:
+            # Its second try begins: the one who was in its way is done, and another is there.
+            if when == "before":
+                tried.append(statement)
+                if tried.count(tried[0]) == 2 and tried[-1] == tried[0]:
+                    others("UPDATE {session} SET head_revision = 2 WHERE id = 's1'")
+                    others("COMMIT")
+                    enter()
+
+        def enter() -> None:
+            others("BEGIN")
+            others("SELECT key FROM {session} WHERE id = 's1' FOR UPDATE")
+
+        enter()
+        world.backend(store).on_statement = move
+        with pytest.raises(HeadRevisionConflict) as conflict:
+            put(store, "s1", expected_head_revision=1, config={"n": 5}, **extra)
+
+    assert (conflict.value.expected, conflict.value.actual) == (1, 2)
+    assert store.sessions.load("s1").head_revision == 2
 
 
 def test_a_repeated_append_that_waited_may_be_a_replay(world: World) -> None:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast import (
@@ -16,7 +15,6 @@ from holdfast import (
     HeadRevisionConflict,
     InvalidArgument,
     LeaseLost,
-    LocalProcess,
     SessionBusy,
     SessionCreate,
     SessionDeleted,
@@ -25,6 +23,7 @@ from holdfast import (
     Tag,
     local_process,
 )
+from holdfast.testing.contract.lanes import mortal
 from holdfast.testing.contract.samples import (
     ALICE,
     AN_ID,
@@ -98,6 +97,7 @@ def alone(store: Any, content: str, **fields: Any) -> Callable[[], Any]:
     return lambda: put(store, "s1", **given)
 
 
+@pytest.mark.invariant("INV-5")
 @pytest.mark.scenario("BAK-T7")
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize(
@@ -129,6 +129,7 @@ def test_a_commit_without_a_lease_meets_the_one_that_was_claimed(
     assert outcome.holder.owner.owner_id == "carol"
 
 
+@pytest.mark.invariant("INV-5")
 @pytest.mark.scenario("BAK-T7")
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("expected", [1, Tag(None)], ids=["revision", "tag"])
@@ -277,13 +278,8 @@ def test_a_claim_that_waited_meets_what_is_there_then(world: World, store: Any) 
 def test_a_takeover_that_waited_meets_another_holder_than_it_observed(
     world: World, store: Any
 ) -> None:
-    me = local_process("me")
-    if isinstance(me.liveness, LocalProcess):
-        gone = msgspec.structs.replace(me.liveness, process_start="1")
-        lease_on(store, "s1", msgspec.structs.replace(me, liveness=gone, incarnation_id="0"))
-    else:
-        lease_on(store, "s1", ALICE)
-    observed = store.sessions.lease("s1")
+    lease_on(store, "s1", mortal())
+    observed, me = store.sessions.lease("s1"), local_process("me")
 
     outcome = after(world, store, TAKEN, act=lambda: store.sessions.reclaim_lease(observed, me))
 
@@ -306,6 +302,7 @@ def test_a_deletion_that_waited_meets_the_lease_or_the_head_of_then(
     assert store.sessions.load("s1").head_revision == 2
 
 
+@pytest.mark.invariant("INV-17")
 @pytest.mark.scenario("BAK-T7")
 def test_a_turn_committed_by_several_at_once_is_applied_once(world: World) -> None:
     stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
@@ -317,6 +314,7 @@ def test_a_turn_committed_by_several_at_once_is_applied_once(world: World) -> No
     assert {one.head_revision for one in done} == {2}
 
 
+@pytest.mark.invariant("INV-5", "INV-15", "INV-22")
 @pytest.mark.scenario("BAK-T7")
 @pytest.mark.parametrize("content", CONTENTS)
 def test_sequences_of_racing_appends_are_contiguous(world: World, content: str) -> None:

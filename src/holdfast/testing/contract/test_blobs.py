@@ -90,6 +90,7 @@ def test_content_that_looks_like_a_stored_blob_comes_back_byte_for_byte(world: W
     assert store.blobs.get(first) == b"x" * 5_000
 
 
+@pytest.mark.invariant("INV-28")
 @pytest.mark.scenario("BLB-T5")
 def test_blobs_of_every_profile_read_under_every_other(world: World) -> None:
     store = world.open(compression=Compression.COMPACT)
@@ -123,6 +124,7 @@ def test_unknown_bytes_are_missing(store: Any) -> None:
     assert refused.value.ref == ref(b"nothing")
 
 
+@pytest.mark.invariant("INV-8")
 @pytest.mark.parametrize(
     "damage",
     [

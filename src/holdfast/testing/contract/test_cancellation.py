@@ -53,6 +53,7 @@ async def cancelled_twice(aio: Any, held: Held, **content: Any) -> BaseException
     return told.value
 
 
+@pytest.mark.invariant("INV-36")
 @pytest.mark.scenario("EXT-T16")
 @pytest.mark.parametrize("content", CONTENTS)
 def test_a_cancelled_write_is_visible_when_its_caller_is_told(
@@ -85,6 +86,7 @@ def test_a_cancelled_write_that_fails_leaves_nothing_and_says_why(
     assert isinstance(told.__cause__, StoreUnavailable)
 
 
+@pytest.mark.invariant("INV-36")
 def test_a_write_that_was_not_handed_over_is_withdrawn(world: World) -> None:
     store = world.open(pool_size=1)
     held = Held(world, store)

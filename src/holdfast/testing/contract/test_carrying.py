@@ -97,6 +97,7 @@ def test_a_manifest_is_canonical_json(store: Any) -> None:
     assert stored == json.dumps(expected, separators=(",", ":"), sort_keys=True).encode()
 
 
+@pytest.mark.invariant("INV-8")
 @pytest.mark.scenario("CHK-T7")
 @pytest.mark.parametrize("at", [0, -1], ids=["first", "last"])
 def test_a_flipped_byte_of_the_manifest_is_corruption(world: World, store: Any, at: int) -> None:

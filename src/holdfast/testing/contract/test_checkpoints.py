@@ -34,6 +34,7 @@ def loaded(store: Any, **options: Any) -> Any:
     return store.sessions.load("s1", **options).checkpoint
 
 
+@pytest.mark.invariant("INV-28")
 @pytest.mark.scenario("CHK-T1")
 def test_bodies_are_stored_under_their_hashes_and_come_back(store: Any) -> None:
     result = put(store, "s1", checkpoint=checkpoint(1, **BODIES))
@@ -119,6 +120,7 @@ def test_identical_checkpoints_share_one_manifest(world: World, store: Any) -> N
     assert world.sql(store, manifests) == [(1,)]
 
 
+@pytest.mark.invariant("INV-7")
 @pytest.mark.scenario("CHK-T7")
 def test_a_lost_component_is_never_silently_empty(world: World, store: Any) -> None:
     refs = put(store, "s1", checkpoint=checkpoint(1, **BODIES)).component_refs

@@ -86,6 +86,7 @@ def test_closing_lets_an_accepted_write_finish(world: World) -> None:
         assert path_ids(world.open()) == ["a"]
 
 
+@pytest.mark.invariant("INV-38")
 @pytest.mark.scenario("FAC-T21")
 def test_in_a_forked_child_the_store_is_closed_and_its_parents_still_works(world: World) -> None:
     answers, path = together(spawn(world, children.fork_and_try_everything))[0]

@@ -41,6 +41,7 @@ def write_and_carry(store: Any, session_id: str) -> int:
     return applied
 
 
+@pytest.mark.invariant("INV-29")
 @pytest.mark.scenario("GCX-T8")
 def test_every_commit_that_applied_beside_collections_loads_fully(store: Any, world: World) -> None:
     finished = threading.Event()

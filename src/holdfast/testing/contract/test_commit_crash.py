@@ -7,12 +7,22 @@ import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import holdfast
-from holdfast import Lease, QueuedWorkClaim, RuntimeCommit, Session, TurnInputClaim
-from holdfast.testing.calm import Calm, Loop
+from holdfast import (
+    Lease,
+    QueuedWorkClaim,
+    ReplaceFull,
+    RuntimeCommit,
+    Session,
+    SessionCreate,
+    StartAt,
+    TurnInputClaim,
+)
 from holdfast.testing.clock import ManualClock
+from holdfast.testing.contract.children import DEAD, real, reopened, status_of
 from holdfast.testing.contract.lanes import enqueue, names, queued, states, submit, work
 from holdfast.testing.contract.samples import (
     AN_ID,
@@ -102,6 +112,52 @@ def everything(session_id: str, given: Given) -> RuntimeCommit:
     )
 
 
+def under_its_lease(store: Any, session_id: str, **fields: Any) -> Any:
+    """A commit that goes on where `before_it` ended."""
+    held = before_it(store, session_id).lease
+    return commit(session_id, expected_head_revision=1, session_execution_lease=held, **fields)
+
+
+def a_beginning_elsewhere(store: Any, session_id: str) -> RuntimeCommit:
+    """The first commit of a session, which begins on the path of another."""
+    source = f"{session_id}-source"
+    store.sessions.release_lease(before_it(store, source).lease)
+    made = SessionCreate(session_id=session_id, start_at=StartAt("b", source), scope=("a",))
+    parts: dict[str, Any] = {"graph": chain("c"), "checkpoint": checkpoint(2, extra=b"new")}
+    return commit(session_id, create=made, config={"model": "new"}, **parts)
+
+
+def without_a_lease(store: Any, session_id: str) -> RuntimeCommit:
+    """A commit with something of every kind, under a lease of its moment."""
+    given = before_it(store, session_id)
+    store.sessions.release_lease(given.lease)
+    return msgspec.structs.replace(
+        everything(session_id, given),
+        session_execution_lease=None,
+        release_session_execution_lease=False,
+    )
+
+
+#: What is needed before a commit of each kind, and the commit.
+COMMITS: dict[str, Callable[[Any, str], RuntimeCommit]] = {
+    "everything": lambda store, id: everything(id, before_it(store, id)),
+    "light": lambda store, id: under_its_lease(store, id, graph=chain("c", "d"), head_tag="new"),
+    "replacing": lambda store, id: under_its_lease(
+        store, id, graph=ReplaceFull(chain("x", "y").nodes), config={"model": "new"}
+    ),
+    "momentary": without_a_lease,
+    "beginning elsewhere": a_beginning_elsewhere,
+}
+
+
+def apply(store: Any, ready: RuntimeCommit) -> None:
+    """Commit, with or without a lease."""
+    if ready.session_execution_lease is None:
+        store.sessions.commit_with_fresh_lease(ready)
+    else:
+        store.sessions.commit(ready)
+
+
 def cut_at(moment: int, cut: Callable[[], None]) -> Cut:
     """A hook that cuts the operation off at its n-th moment: before or after a statement."""
     moments = itertools.count()
@@ -121,8 +177,10 @@ def intents_of(store: Any, session_id: str) -> list[str]:
 
 def describe(store: Any, session_id: str) -> list[Any]:
     """All that COM-2 lists, as far as the session shows it."""
-    loaded: Session = store.sessions.load(session_id)
+    loaded: Session | None = store.sessions.load(session_id)
     listed = store.sessions.picker_info(session_id)
+    if loaded is None:
+        return [listed, queued(store, session_id), store.sessions.lease(session_id)]
     stamp = store.sessions.load_turn_commit(session_id, "t1")
     return [
         loaded.head_revision,
@@ -145,19 +203,19 @@ def describe(store: Any, session_id: str) -> list[Any]:
     ]
 
 
-def failed_everywhere(store: Any, world: World) -> list[str]:
+def failed_everywhere(store: Any, world: World, kind: str) -> list[str]:
     """One session for every moment at which the commit was made to fail, the last one not."""
     backend = world.backend(store)
     for moment in itertools.count():
         session_id = f"s{moment}"
-        given = before_it(store, session_id)
+        ready = COMMITS[kind](store, session_id)
 
         def fail() -> None:
             raise CutOff
 
         backend.on_statement = cut_at(moment, fail)
         try:
-            store.sessions.commit(everything(session_id, given))
+            apply(store, ready)
             return [f"s{each}" for each in range(moment + 1)]
         except CutOff:
             continue
@@ -167,32 +225,30 @@ def failed_everywhere(store: Any, world: World) -> list[str]:
 
 
 def killed_everywhere(
-    store: Any, url: str, settings: dict[str, Any], now_ms: int, colour: str
+    store: Any, url: str, settings: dict[str, Any], now_ms: int, kind: str
 ) -> list[str]:
     """As above, but at every moment a process dies, which opened a store of its own for it."""
     store.close()  # nothing of it may be open in the processes that follow
+    settings |= {"clock": ManualClock(now_ms)}
     for moment in itertools.count():
-        child = os.fork()
-        if not child:
-            try:
-                own = holdfast.open(url, clock=ManualClock(now_ms), **settings)
-                face: Any = Calm(own.aio, Loop()) if colour == "async" else own
-                given = before_it(face, f"s{moment}")
-                own._core.backend.on_statement = cut_at(moment, lambda: os._exit(1))  # type: ignore[attr-defined]
-                face.sessions.commit(everything(f"s{moment}", given))
-            except BaseException:
-                os._exit(2)
-            os._exit(0)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code != 1:
-            assert code == 0
+        status = status_of(lambda: _commit_and_die(store, url, settings, kind, moment))  # noqa: B023
+        assert status in (0, DEAD)
+        if not status:
             return [f"s{each}" for each in range(moment + 1)]
     raise AssertionError
 
 
-def judge(store: Any, session_ids: list[str]) -> None:
+def _commit_and_die(store: Any, url: str, settings: dict[str, Any], kind: str, moment: int) -> None:
+    with reopened(store, url, settings) as own:
+        ready = COMMITS[kind](own, f"s{moment}")
+        real(own)._core.backend.on_statement = cut_at(moment, lambda: os._exit(DEAD))
+        apply(own, ready)
+        real(own)._core.backend.on_statement = None
+
+
+def judge(store: Any, session_ids: list[str], kind: str) -> None:
     """Every session is as it was before the commit, or as the one that was not cut off."""
-    before_it(store, "untouched")
+    COMMITS[kind](store, "untouched")
     untouched, finished = describe(store, "untouched"), describe(store, session_ids[-1])
     found = [describe(store, session_id) for session_id in session_ids]
     assert untouched != finished
@@ -202,26 +258,29 @@ def judge(store: Any, session_ids: list[str]) -> None:
 
 
 @pytest.mark.scenario("COM-T18")
-def test_a_commit_that_fails_anywhere_leaves_all_or_nothing(store: Any, world: World) -> None:
-    session_ids = failed_everywhere(store, world)
+@pytest.mark.parametrize("kind", COMMITS)
+def test_a_commit_that_fails_anywhere_leaves_all_or_nothing(
+    store: Any, world: World, kind: str
+) -> None:
+    session_ids = failed_everywhere(store, world, kind)
 
-    judge(store, session_ids)
+    judge(store, session_ids, kind)
 
 
+@pytest.mark.invariant("INV-2")
 @pytest.mark.scenario("COM-T18")
-def test_a_process_killed_in_a_commit_leaves_all_or_nothing(world: World) -> None:
+@pytest.mark.parametrize("kind", COMMITS)
+def test_a_process_killed_in_a_commit_leaves_all_or_nothing(world: World, kind: str) -> None:
     if not world.is_durable:
         # A database in memory dies with its process, and nothing of a commit can outlive it.
         store = world.open()
-        before_it(store, "s1")
+        apply(store, COMMITS[kind](store, "s1"))
         store.close()
         assert world.open().sessions.load("s1") is None
         return
     settings = {"schema": world.schema} if world.is_server else {}
-    killer = spawn(
-        world, killed_everywhere, world.url, settings, world.clock.now_ms(), world.colour
-    )
+    killer = spawn(world, killed_everywhere, world.url, settings, world.clock.now_ms(), kind)
 
     (session_ids,) = together(killer)
 
-    judge(world.open(), session_ids)
+    judge(world.open(), session_ids, kind)

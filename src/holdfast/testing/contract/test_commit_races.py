@@ -72,6 +72,7 @@ def test_of_two_first_commits_through_one_store_one_applies(store: Any) -> None:
     judge(store, outcomes)
 
 
+@pytest.mark.invariant("INV-16")
 @pytest.mark.scenario("COM-T3")
 def test_of_two_first_commits_of_independent_writers_one_applies(store: Any, world: World) -> None:
     lease = msgspec.to_builtins(lease_on(store, "s1"))
@@ -90,6 +91,7 @@ def test_of_two_first_commits_of_independent_writers_one_applies(store: Any, wor
     judge(store, outcomes)
 
 
+@pytest.mark.invariant("INV-16")
 def test_of_commits_with_one_tag_and_new_ones_one_applies(store: Any) -> None:
     put(store, "s1", head_tag="first")
 
@@ -106,6 +108,7 @@ def test_of_commits_with_one_tag_and_new_ones_one_applies(store: Any) -> None:
     assert path_ids(store, scope="full_graph") == [f"{winner}:{n}" for n in range(CHAIN)]
 
 
+@pytest.mark.invariant("INV-1")
 def test_a_commit_that_lost_leaves_no_trace(store: Any, world: World) -> None:
     put(store, "s1", graph=chain("a"))
     before = world.dump(store)

@@ -23,6 +23,7 @@ from holdfast.testing.contract.samples import (
 from holdfast.testing.world import World
 
 
+@pytest.mark.invariant("INV-15")
 @pytest.mark.scenario("COM-T1")
 def test_revisions_rise_by_one_from_one(store: Any) -> None:
     lease = lease_on(store, "s1")

@@ -71,6 +71,7 @@ def test_nothing_shows_a_deleted_session_and_no_table_keeps_it(world: World, sto
     assert not any(world.dump(store).values())
 
 
+@pytest.mark.invariant("INV-26")
 @pytest.mark.scenario("FAC-T17")
 def test_a_fork_of_a_deleted_session_is_as_before(world: World, store: Any) -> None:
     full(store)
@@ -130,6 +131,7 @@ def test_deleting_what_never_was_says_so(world: World, store: Any) -> None:
     assert world.dump(store) == before
 
 
+@pytest.mark.invariant("INV-31")
 @pytest.mark.scenario("FAC-T6")
 def test_a_recreated_session_is_a_clean_slate(store: Any) -> None:
     full(store)
@@ -192,6 +194,7 @@ def test_parents_and_children_of_a_deleted_session_stay(store: Any) -> None:
     assert store.sessions.load_meta("child").relation == Child("s1")
 
 
+@pytest.mark.invariant("INV-2")
 @pytest.mark.scenario("FAC-T18")
 def test_a_deletion_killed_anywhere_leaves_all_or_nothing(world: World) -> None:
     """Every moment of it, in processes that die there; in memory a failure stands for death."""

@@ -60,6 +60,7 @@ ACTS: dict[str, Callable[[Outlived], Any]] = {
 }
 
 
+@pytest.mark.invariant("INV-32")
 @pytest.mark.scenario("FAC-T7")
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "created_anew"])
@@ -98,6 +99,7 @@ def test_what_is_enqueued_by_id_belongs_to_the_new_session(
     assert [world.sql(store, f"SELECT count(*) FROM {{{lane}}}") for lane in LANES] == [[(1,)]] * 3  # noqa: S608
 
 
+@pytest.mark.invariant("INV-31")
 @pytest.mark.scenario("FAC-T6")
 def test_a_receipt_does_not_outlive_its_session(store: Any) -> None:
     enqueue(store, "a", source_key="k")

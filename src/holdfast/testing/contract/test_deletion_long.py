@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from holdfast.testing.contract.samples import chain, create, put, turn
+from holdfast.testing.contract.lanes import enqueue, settle
+from holdfast.testing.contract.samples import chain, create, lease_on, put, turn
 from holdfast.testing.world import World
 
 LONG = 100_000
 BATCH = 1_000
+PATIENCE_S = 10
 
 
 _ON_SERVER = """
@@ -43,6 +45,21 @@ def nodes(world: World, store: Any) -> int:
     return found
 
 
+def after_each(world: World, store: Any, name: str, act: Callable[[], None]) -> None:
+    """Do something whenever an operation has ended, before whoever asked for it goes on."""
+    backend = world.backend(store)
+    run = backend.run
+
+    def then_act(work: Any) -> Any:
+        found = run(work)
+        if work.name == name:
+            act()
+        return found
+
+    backend.run = then_act
+
+
+@pytest.mark.invariant("INV-10")
 @pytest.mark.scenario("FAC-T20")
 def test_a_long_session_goes_in_batches_between_which_others_write(
     world: World, store: Any
@@ -56,30 +73,20 @@ def test_a_long_session_goes_in_batches_between_which_others_write(
     assert store.sessions.load("s1") is None
     assert nodes(world, store) == LONG, "the deletion itself took nodes along"
     left = [LONG]
-    batching: set[int] = set()
-
-    def count(name: str, moment: str) -> None:
-        # Once the batch is committed, on its own thread: so one batch lies between two counts.
-        if (name, moment) == ("trim_branches", "after"):
-            batching.add(threading.get_ident())
-        elif (name, moment) == ("commit", "after") and threading.get_ident() in batching:
-            batching.discard(threading.get_ident())
-            left.append(nodes(world, store))
-
     create(store, "other")
-    written = 0
-    world.backend(store).on_statement = count
-    remover = threading.Thread(target=store.maintenance.vacuum)
-    remover.start()
-    while remover.is_alive():
-        put(store, "other", config={"turn": written})
-        written += 1
-    remover.join()
-    world.backend(store).on_statement = None
+
+    with ThreadPoolExecutor(1) as others:
+
+        def write() -> None:
+            left.append(nodes(world, store))
+            written = others.submit(put, store, "other", config={"turn": len(left)})
+            assert written.result(PATIENCE_S).head_revision == len(left) - 1
+
+        after_each(world, store, "trim_branches", write)
+        store.maintenance.vacuum()
 
     assert left[-1] == 0
     assert max(before - after for before, after in itertools.pairwise(left)) == BATCH
-    assert written >= 5
 
 
 @pytest.mark.scenario("GEN-T12")
@@ -135,6 +142,49 @@ def test_an_interrupted_pruning_has_done_what_it_did(world: World, store: Any) -
 
     assert store.sessions.prune_turn_commits("s1", later, limit=2) == 3
     assert store.sessions.load_turn_commit("s1", "t5") is not None
+
+
+@pytest.mark.scenario("GEN-T12")
+def test_an_interrupted_forgetting_of_receipts_has_done_what_it_did(
+    world: World, store: Any
+) -> None:
+    lease = lease_on(store, "s1")
+    for key in "abcde":
+        enqueue(store, key, source_key=key)
+        settle(store, lease, completed_queue_claims=[store.queue.claim(lease)])
+    later = world.clock.now_ms() + 1
+
+    _interrupted(
+        world,
+        store,
+        "prune_receipts",
+        lambda: store.sessions.prune_settled_source_keys("s1", later, limit=2),
+    )
+    assert world.sql(store, "SELECT count(*) FROM {work}") == [(3,)]
+
+    assert store.sessions.prune_settled_source_keys("s1", later, limit=2) == 3
+    assert enqueue(store, "a", source_key="a").created
+
+
+@pytest.mark.scenario("GEN-T12")
+def test_an_interrupted_forgetting_of_intents_has_done_what_it_did(
+    world: World, store: Any
+) -> None:
+    ids = [f"{number:064x}" for number in range(5)]
+    for id in ids:
+        store.attachments.record_intent("s1", id)
+    now = world.clock.now_ms()
+
+    _interrupted(
+        world,
+        store,
+        "forget_dead_intents",
+        lambda: store.maintenance.forget_aged_intents(now, limit=2),
+    )
+    assert len(store.attachments.list_refs()) == 3
+
+    assert store.maintenance.forget_aged_intents(now, limit=2) == 3
+    assert store.attachments.list_refs() == []
 
 
 def _interrupted(world: World, store: Any, statement: str, lever: Callable[[], Any]) -> None:

@@ -49,6 +49,7 @@ def _refused(kind: str, key: str, call: Any) -> None:
     assert (told.value.record_kind, told.value.key) == (kind, key)
 
 
+@pytest.mark.invariant("INV-8")
 @pytest.mark.scenario("GEN-T4")
 def test_a_damaged_node_is_told_by_every_read_that_meets_it(world: World, store: Any) -> None:
     put(store, "s1", graph=chain("a", "b"))
@@ -204,6 +205,7 @@ def test_errors_form_one_tree_with_two_branches() -> None:
     assert len({each.code for each in errors}) == len(errors)
 
 
+@pytest.mark.invariant("INV-12")
 def test_no_error_carries_a_token(store: Any) -> None:
     held = lease_on(store, "s1", local_process("alice"))
 

@@ -95,6 +95,7 @@ def test_the_source_of_a_fork_is_unchanged(store: Any) -> None:
     assert path_ids(store, "s2") == ["a", "b", "x"]
 
 
+@pytest.mark.invariant("INV-25")
 def test_a_fork_stores_no_node_again(world: World, store: Any) -> None:
     put(store, "s1", graph=chain("a", "b", "c"))
 
@@ -140,6 +141,7 @@ def test_an_uncommitted_source_has_no_forks(store: Any) -> None:
     assert store.sessions.open("s2") is None
 
 
+@pytest.mark.invariant("INV-25")
 @pytest.mark.scenario("GRA-T16")
 def test_tombstoning_and_vacuum_of_one_are_invisible_in_the_other(store: Any) -> None:
     put(store, "s1", graph=chain("a", "b", "c"))
@@ -168,6 +170,7 @@ def test_what_one_shows_again_stays_hidden_in_the_other(store: Any) -> None:
     assert (full_ids(store, "s1"), full_ids(store, "s2")) == (["a", "c"], ["a", "b", "c"])
 
 
+@pytest.mark.invariant("INV-25")
 @pytest.mark.scenario("GRA-T16")
 @pytest.mark.parametrize(
     "graph", [ReplaceFull([message("b", "new")]), Splice(0)], ids=["replaced", "spliced"]

@@ -55,6 +55,7 @@ def test_an_append_of_identical_nodes_makes_no_rows(store: Any) -> None:
     assert store.sessions.picker_info("s1").node_count == 2
 
 
+@pytest.mark.invariant("INV-23")
 @pytest.mark.scenario("GRA-T3")
 def test_a_changed_body_under_a_known_id_is_a_conflict_and_leaves_no_trace(store: Any) -> None:
     put(store, "s1", graph=chain("a", "b"), config={"version": 1})
@@ -138,6 +139,7 @@ def test_a_tombstoned_parent_is_fine_when_the_list_shows_it_again(store: Any) ->
     assert path_ids(store) == ["a", "b", "c"]
 
 
+@pytest.mark.invariant("INV-21")
 @pytest.mark.scenario("GRA-T5")
 def test_a_replaced_graph_may_not_run_in_a_circle(store: Any) -> None:
     put(store, "s1", graph=chain("a"))
@@ -161,6 +163,7 @@ def test_a_replaced_graph_may_miss_a_parent(store: Any) -> None:
     assert (loaded.graph.nodes[0].parent_node_id, loaded.more) == ("a", False)
 
 
+@pytest.mark.invariant("INV-22")
 def test_a_replaced_graph_drops_tombstones_and_numbers_above_all_used_before(store: Any) -> None:
     put(store, "s1", graph=chain("a", "b", "c"))
     store.sessions.tombstone("s1", ["c"])
@@ -184,6 +187,7 @@ def test_a_replaced_graph_may_list_children_before_their_parents(store: Any) -> 
     assert full_ids(store) == ["c", "b", "a"]
 
 
+@pytest.mark.invariant("INV-20")
 @pytest.mark.scenario("GRA-T6")
 @pytest.mark.parametrize(
     "graph",
@@ -232,6 +236,7 @@ def test_an_identical_append_revives_a_tombstoned_node_with_its_sequence(store: 
     assert store.sessions.picker_info("s1").node_count == 3
 
 
+@pytest.mark.invariant("INV-23")
 @pytest.mark.scenario("GRA-T13")
 def test_a_vacuumed_node_is_not_revived_but_new(store: Any) -> None:
     put(store, "s1", graph=chain("a", "b"))

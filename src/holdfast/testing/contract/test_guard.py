@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast import (
     LeaseLost,
     LeaseTimings,
-    LocalProcess,
     Refused,
     SessionBusy,
     StoreUnavailable,
     local_process,
 )
+from holdfast.testing.calm import Calm
+from holdfast.testing.contract.owners import replaced
 from holdfast.testing.contract.samples import ALICE, BOB, commit, lease_on
 from holdfast.testing.world import World
 
@@ -40,6 +41,38 @@ def failing(world: World, store: Any, name: str, times: int) -> threading.Event:
 
     world.backend(store).on_statement = hook
     return again
+
+
+def await_renewal(world: World, guard: Any, renewed: threading.Event) -> None:
+    """Let time pass, and wait until the guard's lease ends so much later."""
+    before = guard.lease.expires_at_ms
+    world.clock.advance(100)
+    while guard.lease.expires_at_ms == before:
+        assert renewed.wait(10)
+        renewed.clear()
+    assert guard.lease.expires_at_ms == before + 100
+
+
+class Watched:
+    """A guard's lock, of either colour, that tells when it is asked for."""
+
+    def __init__(self, lock: Any, asked: threading.Event) -> None:
+        self._lock = lock
+        self._asked = asked
+
+    def __enter__(self) -> None:
+        self._asked.set()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    async def __aenter__(self) -> None:
+        self._asked.set()
+        await self._lock.acquire()
+
+    async def __aexit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 def lose_in_a_turn(
@@ -123,13 +156,9 @@ def test_a_guard_is_refused_while_somebody_else_is_at_it(store: Any) -> None:
 
 
 def test_a_guard_takes_over_from_a_dead_process(store: Any) -> None:
-    me = local_process("me")
-    assert isinstance(me.liveness, LocalProcess)
-    before_me = msgspec.structs.replace(me.liveness, process_start="1")
-    dead = msgspec.structs.replace(me, incarnation_id="before", liveness=before_me)
-    lease_on(store, "s1", dead)
+    lease_on(store, "s1", replaced())
 
-    with store.session("s1").guard(me) as guard:
+    with store.session("s1").guard(local_process("me")) as guard:
         assert guard.lease.generation == 2
 
 
@@ -138,11 +167,7 @@ def test_a_guard_renews_while_the_turn_runs(world: World, store: Any) -> None:
 
     with store.session("s1").guard(ALICE, STEADY) as guard:
         claimed = guard.lease
-        world.clock.advance(100)
-        while guard.lease.expires_at_ms == claimed.expires_at_ms:
-            assert renewed.wait(10)
-            renewed.clear()
-        assert guard.lease.expires_at_ms == claimed.expires_at_ms + 100
+        await_renewal(world, guard, renewed)
         assert guard.lease.token == claimed.token
 
 
@@ -154,6 +179,7 @@ def test_one_failing_renewal_is_not_a_loss(world: World, store: Any) -> None:
         assert renewed.wait(10)
         assert not guard.is_lost
         guard.check()
+        await_renewal(world, guard, renewed)
 
     assert store.sessions.lease("s1") is None
 
@@ -210,6 +236,34 @@ def test_a_commit_that_released_is_not_followed_by_a_release(world: World, store
     assert backend.counts["release_lease"] == 0
     assert store.sessions.lease("s1").generation == bobs.generation
     assert store.sessions.load("s1").head_revision == 2
+
+
+@pytest.mark.scenario("LEA-T18")
+def test_a_renewal_under_way_does_not_take_the_release_of_a_commit_for_a_loss(
+    world: World, store: Any
+) -> None:
+    if not world.is_server:
+        pytest.skip("an embedded store takes the two in the order they were asked for")
+    under_way, go_on = threading.Event(), threading.Event()
+
+    def hold(statement: str, when: str) -> None:
+        if (statement, when) == ("renew_lease", "before"):
+            under_way.set()
+            assert go_on.wait(10)
+
+    world.backend(store).on_statement = hold
+    with store.session("s1").guard(ALICE, STEADY) as guard:
+        bare = guard._target if isinstance(guard, Calm) else guard
+        assert under_way.wait(10)
+        renewing = bare._renewing
+        bare._renewing = Watched(renewing, asked=go_on)
+        guard.commit(commit("s1", config={"n": 1}, release_session_execution_lease=True))
+        go_on.set()
+        while renewing.locked():  # until the guard has heard of its renewal
+            time.sleep(0.001)
+        assert not guard.is_lost
+
+    assert store.sessions.lease("s1") is None
 
 
 def test_a_commit_that_is_refused_leaves_the_lease_to_the_guard(store: Any) -> None:

@@ -18,6 +18,7 @@ from holdfast.testing.contract.lanes import (
     settle,
     states,
     submit,
+    succeeded,
     taken_over,
     texts,
 )
@@ -108,6 +109,7 @@ def test_a_claim_is_given_back_with_the_right_token_only(store: Any) -> None:
     assert pending(store) == []
 
 
+@pytest.mark.invariant("INV-39")
 @pytest.mark.scenario("INP-T8")
 @pytest.mark.parametrize("end", ENDINGS)
 def test_the_next_generation_takes_what_a_lost_one_had(
@@ -116,8 +118,7 @@ def test_the_next_generation_takes_what_a_lost_one_had(
     submit(store, "hi", input_id="i")
     first_lease = lease_on(store, "s1", mortal() if end is taken_over else ALICE)
     first = store.inputs.claim_next(first_lease)
-    end(store, clock, first_lease)
-    lease = renewed(store, clock, first_lease)
+    lease = succeeded(store, clock, first_lease, end)
 
     second = store.inputs.claim_next(lease)
 

@@ -45,6 +45,7 @@ def damaged(world: World, store: Any, edit: str, turn_id: str | None) -> None:
     world.sql(store, EDITS[edit])
 
 
+@pytest.mark.invariant("INV-7")
 @pytest.mark.parametrize("edit", EDITS)
 def test_no_listing_shows_a_damaged_input(world: World, store: Any, edit: str) -> None:
     damaged(world, store, edit, "t")

@@ -18,6 +18,7 @@ def stores(world: World, count: int) -> list[Any]:
     return [world.open() for _ in range(count)]
 
 
+@pytest.mark.invariant("INV-42")
 @pytest.mark.scenario("INP-T1")
 def test_racing_identical_submissions_make_one_record(world: World) -> None:
     own = stores(world, 4)
@@ -28,6 +29,7 @@ def test_racing_identical_submissions_make_one_record(world: World) -> None:
     assert own[0].inputs.list_pending("s1") == [found[0]]
 
 
+@pytest.mark.invariant("INV-41")
 def test_sequences_rise_in_the_order_of_answers(world: World) -> None:
     own = stores(world, 4)
 
@@ -42,6 +44,7 @@ def test_sequences_rise_in_the_order_of_answers(world: World) -> None:
         assert mine == [f"{number}-{each}" for each in range(8)]
 
 
+@pytest.mark.invariant("INV-40")
 @pytest.mark.scenario("INP-T15")
 @pytest.mark.parametrize("mode", ["next", "active"])
 def test_of_a_racing_claim_and_cancel_one_wins(world: World, mode: str) -> None:

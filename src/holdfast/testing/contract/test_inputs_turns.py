@@ -25,6 +25,7 @@ from holdfast.testing.contract.lanes import (
     settle,
     states,
     submit,
+    succeeded,
     taken_over,
     texts,
 )
@@ -205,8 +206,7 @@ def vanished(store: Any, clock: ManualClock, request: pytest.FixtureRequest) -> 
     lease = lease_on(store, "s1", mortal() if end is taken_over else ALICE)
     for turn_id in ("t", "t2"):
         assert store.inputs.claim_active(lease, turn_id, "after_work")
-    end(store, clock, lease)
-    return renewed(store, clock, lease)
+    return succeeded(store, clock, lease, end)
 
 
 @pytest.mark.scenario("INP-T13")

@@ -119,6 +119,7 @@ def test_a_window_that_is_none_is_refused(store: Any, wrong: Any) -> None:
         store.sessions.vacuum("s1", **wrong)
 
 
+@pytest.mark.scenario("GEN-T12")
 def test_an_interrupted_vacuum_is_continued(world: World, store: Any) -> None:
     for number in range(5):
         submit(store, "hi", input_id=str(number))

@@ -57,6 +57,7 @@ def test_a_busy_claim_changes_nothing(world: World, store: Any) -> None:
     assert world.sql(store, "SELECT * FROM {session}") == before
 
 
+@pytest.mark.invariant("INV-13")
 @pytest.mark.scenario("LEA-T4")
 def test_re_entry_and_renewal_never_shorten_a_lease(store: Any) -> None:
     held = lease_on(store, "s1", ALICE, ttl_ms=30_000)
@@ -142,6 +143,7 @@ def test_an_expired_lease_can_still_be_released_once(store: Any, clock: ManualCl
     assert store.sessions.lease("s1") is None
 
 
+@pytest.mark.invariant("INV-11")
 @pytest.mark.scenario("LEA-T7")
 def test_each_acquisition_raises_the_generation_by_one(store: Any) -> None:
     first = lease_on(store, "s1", ALICE)
@@ -182,6 +184,7 @@ def test_timings_can_be_made_from_a_ttl() -> None:
         LeaseTimings.from_ttl(2)
 
 
+@pytest.mark.invariant("INV-12")
 @pytest.mark.scenario("LEA-T19")
 def test_the_token_is_in_nothing_but_the_lease(store: Any, clock: ManualClock) -> None:
     create(store, "s1")

@@ -27,6 +27,7 @@ def claim(store: Any, number: int) -> str:
     return type(outcome).__name__
 
 
+@pytest.mark.invariant("INV-11")
 @pytest.mark.scenario("LEA-T12")
 def test_of_racing_first_claims_exactly_one_acquires(world: World) -> None:
     stores = several(world, 4)

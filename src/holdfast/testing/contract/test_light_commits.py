@@ -139,6 +139,7 @@ def test_a_light_commit_under_a_stale_lease_is_refused_like_any_other(
     assert path_ids(store) == ["first"]
 
 
+@pytest.mark.invariant("INV-1")
 def test_a_refused_light_commit_leaves_nothing(world: World, store: Any) -> None:
     begun(store)
     before = world.dump(store)

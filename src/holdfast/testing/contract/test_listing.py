@@ -68,6 +68,7 @@ def test_pages_that_end_with_the_last_session_have_no_successor(
     assert pages(store, limit=4) == [latest_first]
 
 
+@pytest.mark.invariant("INV-10")
 def test_a_page_has_fifty_lines_unless_told_otherwise(store: Any, clock: ManualClock) -> None:
     created(store, clock, 51)
 

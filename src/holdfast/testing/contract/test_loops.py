@@ -44,6 +44,7 @@ async def async_work(aio: Any, name: str, count: int = OPERATIONS) -> int:
     return right
 
 
+@pytest.mark.invariant("INV-37")
 @pytest.mark.scenario("EXT-T15")
 def test_threads_with_and_without_loops_share_a_store(world: World) -> None:
     real = world.real(world.open())
@@ -100,6 +101,7 @@ STORE.close()
 """
 
 
+@pytest.mark.invariant("INV-37")
 @pytest.mark.scenario("EXT-T15")
 def test_a_store_made_at_import_works_in_successive_loops(world: World) -> None:
     program = _PROGRAM.format(url=world.url, schema=world.schema)

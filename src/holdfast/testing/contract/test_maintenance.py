@@ -75,6 +75,7 @@ class TestVacuum:
         assert path_ids(store, "s2") == ["z"]
         assert store.maintenance.vacuum().removed_unreachable_count == 0
 
+    @pytest.mark.invariant("INV-26")
     def test_what_a_fork_reads_stays(self, store: Any) -> None:
         put(store, "s1", graph=chain("a", "b", "c"))
         store.sessions.fork("s1", SessionCreate(session_id="s2"), leaf="b")

@@ -17,11 +17,13 @@ from holdfast import (
     Refused,
     RuntimeCommitResult,
     SessionBusy,
+    local_process,
 )
 from holdfast.testing.contract.samples import (
     ALICE,
     BOB,
     chain,
+    checkpoint,
     commit,
     lease_on,
     message,
@@ -36,15 +38,19 @@ ROUNDS = 10
 
 
 @pytest.mark.scenario("COM-T17")
-def test_a_live_holder_is_not_disturbed(store: Any) -> None:
+@pytest.mark.parametrize("content", ["light", "whole"])
+@pytest.mark.parametrize("whose", ["another's", "the caller's own"])
+def test_a_live_holder_is_not_disturbed(store: Any, whose: str, content: str) -> None:
     put(store, "s1", graph=chain("a"))
-    lease = lease_on(store, "s1", BOB)
+    owner = BOB if whose == "another's" else local_process("me")
+    lease = lease_on(store, "s1", owner)
+    parts: dict[str, Any] = {"checkpoint": checkpoint()} if content == "whole" else {}
 
     with pytest.raises(SessionBusy) as refused:
-        put(store, "s1", graph=chain("b"))
+        put(store, "s1", graph=chain("b"), **parts)
 
     holder = refused.value.holder
-    assert (refused.value.session_id, holder.owner, holder.live) == ("s1", BOB, True)
+    assert (refused.value.session_id, holder.owner, holder.live) == ("s1", owner, True)
     assert holder.generation == lease.generation
     assert path_ids(store) == ["a"]
     assert store.sessions.commit(
@@ -52,6 +58,7 @@ def test_a_live_holder_is_not_disturbed(store: Any) -> None:
     )
 
 
+@pytest.mark.invariant("INV-19")
 @pytest.mark.scenario("COM-T17")
 @pytest.mark.parametrize("wrong", ["revision", "graph", "stamp"])
 def test_a_failing_one_leaves_the_lease_free_and_the_generation(store: Any, wrong: str) -> None:
@@ -69,6 +76,7 @@ def test_a_failing_one_leaves_the_lease_free_and_the_generation(store: Any, wron
     assert lease_on(store, "s1").generation == 2
 
 
+@pytest.mark.invariant("INV-19")
 def test_each_applied_one_raises_the_generation_once_and_a_replay_does_not(store: Any) -> None:
     for _ in range(3):
         put(store, "s1", turn_commit=turn("t1"))

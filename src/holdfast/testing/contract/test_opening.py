@@ -14,6 +14,7 @@ from holdfast import (
     DurableStoreRequired,
     InvalidArgument,
     NotAStore,
+    Settings,
     StoreUnavailable,
     UnsupportedStoreVersion,
 )
@@ -78,30 +79,55 @@ def test_a_database_that_was_removed_is_empty_when_opened_again(world: World) ->
 
 # --- wrong openings ----------------------------------------------------------------------
 
-WRONG_SETTINGS: dict[str, dict[str, Any]] = {
-    "create": {"create": 1},
-    "read_only": {"read_only": "yes"},
-    "wait_ms": {"wait_ms": -1},
-    "pool_size": {"pool_size": 0},
-    "sync": {"sync": "sometimes"},
-    "schema": {"schema": ""},
-    "compression": {"compression": "much"},
-    "gc_every_commits": {"gc_every_commits": -1},
-    "max_value_bytes": {"max_value_bytes": "1"},
-    "lease_timings": {"lease_timings": 30},
+WRONG_SETTINGS: dict[str, Any] = {
+    "create": 1,
+    "read_only": "yes",
+    "migrate": None,
+    "require_durable": "no",
+    "wait_ms": -1,
+    "pool_size": 0,
+    "pool_timeout_ms": 1.5,
+    "pool_max_idle_ms": -1,
+    "pool_max_lifetime_ms": "long",
+    "lock_timeout_ms": -1,
+    "statement_timeout_ms": None,
+    "idle_in_transaction_ms": True,
+    "sync": "sometimes",
+    "schema": "",
+    "compression": "much",
+    "gc_every_commits": -1,
+    "max_value_bytes": "1",
+    "max_blob_bytes": -1,
+    "lease_timings": 30,
+    "attachments": "a folder",
 }
-WRONG_URLS = ("", "store.db", "sqlite:", "sqlite:///", "mysql://host/db", "sqlite:///a\0b")
+#: What is whatever does as it should; nobody can tell before it is used.
+DUCKS = {"clock", "ids"}
+WRONG_URLS = (
+    "",
+    "store.db",
+    "sqlite:",
+    "sqlite:///",
+    "mysql://host/db",
+    "sqlite:///a\0b",
+    "postgresql://host/db?no_such_option=1",
+    "postgresql://host/db?connect_timeout",
+)
 
 
 @pytest.mark.scenario("FAC-T22")
 @pytest.mark.parametrize("field", WRONG_SETTINGS)
 def test_a_wrong_setting_is_told_before_anything_is_touched(world: World, field: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        holdfast.open(world.url, **WRONG_SETTINGS[field])
+        holdfast.open(world.url, **{field: WRONG_SETTINGS[field]})
 
     assert refused.value.field == field
     if world.database == "file":
         assert not world.path.exists()
+
+
+def test_every_setting_can_be_wrong() -> None:
+    assert set(WRONG_SETTINGS) | DUCKS == set(Settings.__struct_fields__)
 
 
 @pytest.mark.scenario("FAC-T22")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from holdfast import (
@@ -16,37 +13,15 @@ from holdfast import (
     Busy,
     CorruptRecord,
     LeaseOwner,
-    LocalProcess,
     Opaque,
     local_process,
 )
 from holdfast.owners import ProcessTable, proven_dead
-from holdfast.testing.contract.samples import BOB, lease_on
+from holdfast.testing.contract.lanes import settle
+from holdfast.testing.contract.owners import ended, replaced, this_process
+from holdfast.testing.contract.samples import BOB, chain, lease_on
 from holdfast.testing.processes import spawn, together
 from holdfast.testing.world import World, racing
-
-pytestmark = pytest.mark.skipif(
-    not isinstance(local_process("anybody").liveness, LocalProcess),
-    reason="this system does not tell which processes run",
-)
-
-
-def process(owner_id: str, **fields: Any) -> LeaseOwner:
-    """This process as an owner, but for the fields given."""
-    me = local_process(owner_id)
-    return msgspec.structs.replace(me, liveness=msgspec.structs.replace(me.liveness, **fields))
-
-
-def ended() -> LeaseOwner:
-    """A process that has ended, and whose id nobody has now."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as child:
-        pid = child.pid
-    return process("dead", pid=pid)
-
-
-def replaced() -> LeaseOwner:
-    """A process whose id somebody else has now."""
-    return process("dead", process_start="1")
 
 
 @pytest.mark.scenario("LEA-T8")
@@ -66,6 +41,8 @@ def test_a_dead_holder_is_replaced_before_its_time_but_only_on_request(
     assert taken.displaced.owner == held.owner
     assert isinstance(late, Busy)
     assert late.holder.owner == me
+    assert settle(store, taken.lease, graph=chain("a")).head_revision == 1
+    assert store.sessions.release_lease(taken.lease)
 
 
 @pytest.mark.scenario("LEA-T8")
@@ -76,12 +53,13 @@ def test_an_observation_of_an_earlier_generation_takes_nothing_over(store: Any) 
     store.sessions.release_lease(first)
     lease_on(store, "s1", holder)
 
-    outcome = store.sessions.reclaim_lease(observed, process("me"), 30_000)
+    outcome = store.sessions.reclaim_lease(observed, local_process("me"), 30_000)
 
     assert isinstance(outcome, Busy)
     assert (outcome.holder.owner, outcome.holder.generation) == (holder, 2)
 
 
+@pytest.mark.invariant("INV-11")
 @pytest.mark.scenario("LEA-T9")
 def test_of_racing_reclaimers_exactly_one_acquires(world: World) -> None:
     stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
@@ -103,30 +81,32 @@ def _claim_as_process(store: Any) -> None:
 
 @pytest.mark.scenario("LEA-T8")
 def test_a_process_that_ended_without_releasing_is_found_dead(world: World, store: Any) -> None:
+    me = this_process("me")
     if world.is_durable:
         together(spawn(world, _claim_as_process))
     else:
         lease_on(store, "s1", ended())
     observed = store.sessions.lease("s1")
 
-    outcome = store.sessions.reclaim_lease(observed, local_process("me"), 30_000)
+    outcome = store.sessions.reclaim_lease(observed, me, 30_000)
 
     assert isinstance(outcome, Acquired)
 
 
+@pytest.mark.invariant("INV-14")
 @pytest.mark.scenario("LEA-T10")
 @pytest.mark.parametrize(
     "holder",
     [
-        process("h", host_id="another host", process_start="1"),
-        process("h", boot_id="another boot", process_start="1"),
-        LeaseOwner("h", "1", Opaque()),
-        process("h"),
+        lambda: this_process("h", host_id="another host", process_start="1"),
+        lambda: this_process("h", boot_id="another boot", process_start="1"),
+        lambda: LeaseOwner("h", "1", Opaque()),
+        lambda: this_process("h"),
     ],
     ids=["other-host", "other-boot", "opaque", "alive"],
 )
-def test_whoever_may_be_alive_keeps_its_lease(store: Any, holder: LeaseOwner) -> None:
-    lease_on(store, "s1", holder)
+def test_whoever_may_be_alive_keeps_its_lease(store: Any, holder: Callable[[], LeaseOwner]) -> None:
+    lease_on(store, "s1", holder())
     observed = store.sessions.lease("s1")
 
     outcome = store.sessions.reclaim_lease(observed, local_process("me"), 30_000)
@@ -146,7 +126,7 @@ def test_an_opaque_claimant_proves_nothing(store: Any) -> None:
 
 @pytest.mark.scenario("LEA-T11")
 def test_what_cannot_be_parsed_is_not_dead(store: Any) -> None:
-    lease_on(store, "s1", process("h", process_start="yesterday"))
+    lease_on(store, "s1", this_process("h", process_start="yesterday"))
 
     outcome = store.sessions.reclaim_lease(store.sessions.lease("s1"), local_process("me"), 30_000)
 
@@ -155,7 +135,7 @@ def test_what_cannot_be_parsed_is_not_dead(store: Any) -> None:
 
 @pytest.mark.scenario("LEA-T11")
 def test_in_an_unreadable_process_table_nobody_is_dead(tmp_path: Path) -> None:
-    me, dead = local_process("me"), ended()
+    me, dead = this_process("me"), ended()
     assert proven_dead(me, dead)
 
     boot = tmp_path / "proc/sys/kernel/random"

@@ -16,11 +16,13 @@ PAYLOADS = {
     "blanks": Payload("{ }  \n\t ", tag="json"),
     "random": Payload(bytes(range(256)) * 3 + b"\x00\xff\x00", tag="bytes"),
     "nul": Payload("a\x00b", tag="text"),
+    "pickled": Payload(b"cos\nabort\n(tR.", tag="pickle"),  # whoever loads it ends
     "empty": Payload(b"", tag="pickled"),
     "long-tag": Payload("é", tag="t" * 64),
 }
 
 
+@pytest.mark.invariant("INV-9", "INV-30")
 @pytest.mark.scenario("EXT-T1")
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS)
 def test_a_payload_comes_back_byte_for_byte(store: Any, payload: Payload) -> None:
@@ -34,6 +36,7 @@ def test_a_payload_comes_back_byte_for_byte(store: Any, payload: Payload) -> Non
         assert (found.data, found.tag) == (payload.data, payload.tag)
 
 
+@pytest.mark.invariant("INV-30")
 @pytest.mark.scenario("EXT-T2")
 @pytest.mark.parametrize("first", [0, 1], ids=["value-first", "payload-first"])
 def test_a_payload_is_never_equal_to_a_value(store: Any, first: int) -> None:

@@ -65,6 +65,7 @@ def test_of_a_racing_claim_and_cancel_one_wins(world: World) -> None:
             settle(claimer, lease, completed_queue_claims=[claim])
 
 
+@pytest.mark.invariant("INV-39")
 def test_racing_claims_never_grant_a_batch_twice(world: World) -> None:
     own = stores(world, 4)
     for number in range(32):
@@ -159,6 +160,7 @@ def test_racing_returns_of_one_claim_free_each_batch_once(world: World) -> None:
     assert sorted(freed) == [0] * 7 + [5]
 
 
+@pytest.mark.invariant("INV-40")
 def test_of_racing_commits_of_one_claim_one_settles_it(world: World) -> None:
     own = stores(world, 4)
     enqueue(own[0])
@@ -172,6 +174,7 @@ def test_of_racing_commits_of_one_claim_one_settles_it(world: World) -> None:
     assert own[0].sessions.load("s1").head_revision == 1
 
 
+@pytest.mark.invariant("INV-35")
 def test_racing_returns_over_several_sessions_never_lock_each_other_out(world: World) -> None:
     own = stores(world, 2)
     sessions = [f"s{number}" for number in range(6)]

@@ -57,6 +57,7 @@ CASES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.invariant("INV-7")
 @CASES
 def test_no_listing_shows_a_damaged_batch(
     world: World, store: Any, name: str, resign: bool

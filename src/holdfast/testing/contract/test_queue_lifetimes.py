@@ -20,6 +20,7 @@ from holdfast.testing.contract.lanes import (
     renewed,
     settle,
     submit,
+    succeeded,
     taken_over,
 )
 from holdfast.testing.contract.samples import ALICE, lease_on, put
@@ -158,6 +159,7 @@ class TestWhatComesAfterIt:
         assert store.queue.claim_exactly(lease, "idle", [batch_id]) is None
         assert store.queue.claim(store.sessions.renew_lease(lease)) is None
 
+    @pytest.mark.invariant("INV-39")
     @pytest.mark.scenario("QUE-T16", "QUE-T17")
     @pytest.mark.parametrize("end", ENDINGS)
     def test_the_next_generation_takes_what_a_lost_one_had(
@@ -166,8 +168,7 @@ class TestWhatComesAfterIt:
         batch = enqueue(store, "a").batch
         first_lease = lease_on(store, "s1", mortal() if end is taken_over else ALICE)
         first = store.queue.claim(first_lease)
-        end(store, clock, first_lease)
-        lease = renewed(store, clock, first_lease)
+        lease = succeeded(store, clock, first_lease, end)
 
         second = store.queue.claim(lease)
 

@@ -161,8 +161,14 @@ def test_a_claim_takes_10_000_batches_and_a_listing_has_as_many_lines(store: Any
             lambda limit: store.queue.list("s1", limit=limit),
             lambda limit: store.queue.list_pending("s1", limit=limit),
             lambda limit: store.queue.ready_sessions(limit=limit),
+            lambda limit: store.inputs.list("s1", limit=limit),
+            lambda limit: store.inputs.list_pending("s1", limit=limit),
         ],
         "max_batches": [lambda limit: store.queue.claim(lease, "idle", limit)],
+        "max_inputs": [
+            lambda limit: store.inputs.claim_next(lease, limit),
+            lambda limit: store.inputs.claim_active(lease, "t", "after_work", limit),
+        ],
     }
     for field, calls in limits.items():
         for act in calls:

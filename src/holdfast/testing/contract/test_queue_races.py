@@ -35,6 +35,7 @@ def _told(outcomes: list[Any]) -> Any:
     return outcome
 
 
+@pytest.mark.invariant("INV-42")
 @pytest.mark.scenario("QUE-T2")
 @pytest.mark.parametrize("name", ENQUEUES)
 def test_twenty_at_once_under_one_key_make_one_batch(world: World, name: str) -> None:
@@ -77,6 +78,7 @@ def test_a_key_wanted_by_a_commit_and_by_others_at_once_is_one_batch(world: Worl
     assert sorted(outcome.created for outcome in found) == [False] * 7 + [True]
 
 
+@pytest.mark.invariant("INV-41")
 def test_whoever_follows_a_queue_misses_nothing(world: World) -> None:
     """QUE-3: no batch turns up behind one that was seen already."""
     own = stores(world, 5)
@@ -113,6 +115,7 @@ def test_whoever_follows_a_queue_misses_nothing(world: World) -> None:
     assert sorted(followed) == sorted(f"{n}-{each}" for n in range(4) for each in range(12))
 
 
+@pytest.mark.invariant("INV-35")
 def test_many_drafts_crosswise_do_not_wait_for_each_other_for_ever(world: World) -> None:
     own = stores(world, 4)
     sessions = ["s1", "s2", "s3"]

@@ -151,6 +151,7 @@ class TestList:
 class TestLeases:
     """A session at work is passed over."""
 
+    @pytest.mark.invariant("INV-43")
     @pytest.mark.parametrize("end", ENDINGS[:2])
     def test_a_session_is_ready_again_when_its_lease_ends(
         self, store: Any, clock: ManualClock, end: Callable[..., None]
@@ -207,9 +208,10 @@ class TestLeases:
         assert ready(store) == [("s1", clock.now_ms())]
 
 
+@pytest.mark.invariant("INV-43")
 @pytest.mark.parametrize("lane", ["work", "input"])
 def test_a_session_whose_worker_died_is_found(store: Any, clock: ManualClock, lane: str) -> None:
-    """INV-43, where nobody was left to say that the work is free."""
+    """Nobody was left to say that the work is free."""
     enqueue(store) if lane == "work" else submit(store)
     lease = lease_on(store, "s1", ttl_ms=TTL_MS)
     assert (

@@ -20,6 +20,7 @@ from holdfast.testing.contract.lanes import (
     released,
     renewed,
     settle,
+    succeeded,
     taken_over,
 )
 from holdfast.testing.contract.samples import ALICE, chain, lease_on
@@ -43,8 +44,7 @@ class TestAcrossGenerations:
         enqueue(store, "a")
         first = lease_on(store, "s1", mortal() if end is taken_over else ALICE)
         claim = store.queue.claim(first)
-        end(store, clock, first)
-        lease = renewed(store, clock, first)
+        lease = succeeded(store, clock, first, end)
         assert lease.generation > claim.session_lease_generation
 
         done = settle(store, lease, graph=chain("n"), completed_queue_claims=[claim])

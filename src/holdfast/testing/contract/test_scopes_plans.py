@@ -116,5 +116,9 @@ def test_a_hundred_thousand_sessions_of_other_scopes_do_not_change_the_plan(
             shown = plan(world, store, order=order, **filters)
             assert "listing_by_scope" in shown, shown
             assert not re.search(r"Seq Scan|SCAN (l|s|m|lb)\b", shown), shown
-    labelled = plan(world, store, labels={"colour": "red"})
-    assert "label_by_value" in labelled, labelled
+    red = store.sessions.list(labels={"colour": "red"}).sessions
+    assert sorted(line.session_id for line in red) == ["1", "2", "3"]
+    for order in ("activity_desc", "activity_asc"):
+        shown = plan(world, store, order=order, labels={"colour": "red"})
+        assert "label_by_value" in shown, shown
+        assert not re.search(r"Seq Scan|SCAN (l|s|m|lb)\b", shown), shown

@@ -101,6 +101,7 @@ def test_a_first_commit_makes_a_session_known(store: Any) -> None:
     assert (meta.session_name, meta.relation, meta.model) == ("s1", Root(), "m")
 
 
+@pytest.mark.invariant("INV-3")
 @pytest.mark.scenario("GEN-T11")
 def test_an_acknowledged_write_is_seen_by_every_later_read(world: World, store: Any) -> None:
     if world.is_durable:
@@ -120,6 +121,7 @@ def test_an_acknowledged_write_is_seen_by_every_later_read(world: World, store: 
     assert seen == [["a"]]
 
 
+@pytest.mark.invariant("INV-3")
 def test_what_another_process_wrote_is_seen_at_once(durable: World) -> None:
     store = durable.open()
     assert store.sessions.open("s1") is None

@@ -68,6 +68,7 @@ def test_what_was_claimed_is_completed_with_the_commit(store: Any, taken: Taken)
     assert (queued(store), states(store)) == ([], {"input": "completed"})
 
 
+@pytest.mark.invariant("INV-1")
 @pytest.mark.scenario("COM-T10")
 def test_a_stale_completion_takes_everything_with_it(
     world: World, store: Any, clock: ManualClock, taken: Taken
@@ -214,6 +215,7 @@ def test_work_claimed_again_makes_the_same_turn(
         store.sessions.commit(other)
 
 
+@pytest.mark.invariant("INV-18")
 def test_a_replay_settles_nothing_again(store: Any, taken: Taken) -> None:
     fields = {"turn_commit": turn("t1"), **taken.both}
     settle(store, taken.lease, **fields)

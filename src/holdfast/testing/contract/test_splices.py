@@ -113,6 +113,7 @@ def test_at_most_a_thousand_removed_nodes_are_returned(store: Any) -> None:
     assert full_ids(store) == []
 
 
+@pytest.mark.invariant("INV-27")
 @pytest.mark.scenario("EXT-T7")
 def test_a_thousand_rounds_of_pop_and_append_make_no_read_slower(world: World, store: Any) -> None:
     put(store, "s1", graph=chain("a", "b"))

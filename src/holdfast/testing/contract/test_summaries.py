@@ -95,6 +95,7 @@ def test_what_is_no_user_message_does_not_count(store: Any) -> None:
     assert summary(store) == (0, "")
 
 
+@pytest.mark.invariant("INV-24")
 @pytest.mark.scenario("MET-T8")
 def test_after_the_first_message_is_hidden_it_shows_the_next(store: Any) -> None:
     put(store, "s1", graph=chain("first", "second", "third"))
@@ -143,6 +144,7 @@ def test_it_is_empty_without_messages(store: Any) -> None:
     assert summary(store) == (0, "")
 
 
+@pytest.mark.invariant("INV-24")
 def test_a_splice_takes_its_messages_out(store: Any) -> None:
     put(store, "s1", graph=chain("first", "second"))
 

@@ -57,11 +57,12 @@ def test_the_injected_clock_stamps_everything(store: Any, clock: ManualClock) ->
     assert (held.claimed_at_ms, held.expires_at_ms) == (now, now + 7)
 
 
+@pytest.mark.invariant("INV-6")
 @pytest.mark.parametrize("start", [None, StartAt("a", "source")], ids=["bare", "elsewhere"])
 def test_everything_that_a_commit_stamps_shows_one_reading_of_the_clock(
     world: World, start: StartAt | None
 ) -> None:
-    """INV-6, on a server although its statements go out in several trips."""
+    """On a server too, although its statements go out in several trips."""
     store = world.open(clock=TickingClock())
     put(store, "source", graph=chain("a"))
     fields = {"turn_commit": turn("t1"), "checkpoint": checkpoint(tool_state=b"tools")}
@@ -109,8 +110,11 @@ def test_a_worker_with_a_wrong_wall_clock_is_told_busy(
     assert outcome.holder.generation == held.generation
     renewed = store.sessions.renew_lease(held, 60_000)
     assert 0 <= renewed.expires_at_ms - held.expires_at_ms < HOUR_MS
+    claimed = lease_on(store, "s2", BOB)
+    assert 0 <= claimed.claimed_at_ms - held.claimed_at_ms < HOUR_MS
 
 
+@pytest.mark.invariant("INV-6")
 @pytest.mark.scenario("GEN-T10")
 @pytest.mark.parametrize("write", ["commit", "whole", "renew"])
 def test_a_write_that_waited_past_its_leases_end_is_refused(world: World, write: str) -> None:

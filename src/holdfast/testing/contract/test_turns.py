@@ -53,6 +53,7 @@ def counted(store: Any) -> list[TokenLedgerEntry]:
     return ledger
 
 
+@pytest.mark.invariant("INV-18")
 @pytest.mark.scenario("COM-T6", "USE-T4")
 def test_a_turn_repeated_without_its_lease_is_answered_as_before(store: Any) -> None:
     lease = lease_on(store, "s1")
@@ -93,6 +94,7 @@ def test_a_turn_id_with_other_content_is_refused_with_both_hashes(store: Any) ->
 class TestReleaseOfAReplay:
     """COM-T8: a replay gives back the lease it brings, if that is still the live one."""
 
+    @pytest.mark.invariant("INV-18")
     @pytest.mark.scenario("COM-T8")
     def test_the_live_lease_is_free_afterwards(self, store: Any) -> None:
         lease = lease_on(store, "s1")
@@ -121,6 +123,7 @@ class TestReleaseOfAReplay:
         assert (holder.owner, holder.generation, holder.live) == (BOB, live.generation, True)
 
 
+@pytest.mark.invariant("INV-17")
 @pytest.mark.scenario("COM-T9")
 def test_of_concurrent_first_attempts_one_applies_and_the_others_replay(store: Any) -> None:
     put(store, "s1")

@@ -103,6 +103,7 @@ def _delete(store: Any) -> None:
     assert store.sessions.delete("s1", force=True).deleted
 
 
+@pytest.mark.invariant("INV-32")
 @pytest.mark.scenario("FAC-T7")
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "created_anew"])
 def test_a_view_that_outlived_its_session_does_nothing(
