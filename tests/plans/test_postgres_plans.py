@@ -88,6 +88,7 @@ class Database:
         """How many rows and index entries a statement did read; it is undone."""
         self.cursor.execute("BEGIN")
         try:
+            self.cursor.execute(f"SET LOCAL holdfast.section = {work.DEEP}")
             ((explained,),) = self.execute("EXPLAIN (ANALYZE, FORMAT JSON) ", name, special)
             return read_by(explained[0]["Plan"])
         finally:

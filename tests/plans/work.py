@@ -89,11 +89,11 @@ def rows() -> Iterator[tuple[str, str, list[tuple[Any, ...]]]]:
     yield "work", _COLUMNS, [*_ordinary(), *_deep()]
     yield (
         "readiness",
-        "session, id, ready_at_ms",
+        "session, id, ready_at_ms, waits",
         [
-            *((s, f"s{s}", s - 1_990) for s in READY_SESSIONS),
-            *((2_000_000 + n, f"idle{n}", LATER + n) for n in range(IDLE)),
-            (DEEP, "deep", 1),
+            *((s, f"s{s}", s - 1_990, False) for s in READY_SESSIONS),
+            *((2_000_000 + n, f"idle{n}", LATER + n, True) for n in range(IDLE)),
+            (DEEP, "deep", 1, False),
         ],
     )
 
@@ -126,6 +126,8 @@ SAMPLES: dict[str, Any] = {
     "max_batches": 10,
     "pending": True,
 }
+#: By what it is found that a session has something to do.
+_REASONS = ("session", "work_available_at_once", "work_delayed", "turn_input_by_readiness")
 INDEXES = {
     "enqueue_work": {"session"},
     "known_work": {"session", "work_by_source"},
@@ -136,9 +138,13 @@ INDEXES = {
     "claim_work_exactly": {"session", "work"},
     "abandon_work": {"session", "work_by_claim"},
     "claimed_work": {"session", "work_by_claim"},
-    "refresh_readiness": {"session", "work_by_readiness", "turn_input_by_readiness"},
-    "ready_sessions": {"session", "readiness_in_order"},
-    "next_ready": {"work_delayed"},
+    "refresh_readiness": {*_REASONS},
+    "trim_readiness": {*_REASONS},
+    "ready_sessions": {
+        *("session", "readiness_in_order", "readiness_to_come"),
+        *("work_available_at_once", "turn_input_by_readiness"),
+    },
+    "next_ready": {"work_by_availability"},
     "prune_receipts": {"session", "work_settled"},
 }
 
@@ -182,6 +188,7 @@ READS = {
     "claimed": _reads("claimed_work", 20, claim_tokens=["mine"]),
     "complete": _reads("complete_work", 30, seqs=MINE),
     "refresh": _reads("refresh_readiness", 40),
+    "trim": _reads("trim_readiness", 40),
     "prune": _reads("prune_receipts", 700, limit=100, older_than_ms=LATER),
     "remove": _reads("remove_rows", 1_000, session=DEEP, limit=100),
     "ready": _reads("ready_sessions", 200, after_id="", after_ready=-1),

@@ -175,7 +175,7 @@ async def _cancelled(tx: Transaction, at: Address, taken: Call) -> list[Row]:
     entered, rows, _ = await tx.conclude(
         call("lock_section", session_id=at.session_id),
         taken,
-        call("refresh_readiness", session_id=at.session_id),
+        call("trim_readiness", session_id=at.session_id),
     )
     at.met(entered[0] if entered else None)
     return rows

@@ -161,7 +161,7 @@ def cancel(env: Settings, at: Address, batch_id: str) -> Steps[QueuedWorkBatch |
         entered, removed, _ = await tx.conclude(
             call("lock_section", session_id=at.session_id),
             call("cancel_work", session_id=at.session_id, bound_key=at.key, batch_id=batch_id),
-            call("refresh_readiness", session_id=at.session_id),
+            call("trim_readiness", session_id=at.session_id),
         )
         at.met(entered[0] if entered else None)
         return queue.removed_batch(removed[0], at.session_id) if removed else None

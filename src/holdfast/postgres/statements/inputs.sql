@@ -30,11 +30,10 @@ WITH old AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING i.session AS key, {input_columns}, i.ready_at_ms
 ), readied AS (
-    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms)
-    SELECT c.key, c.id, s.ready_at_ms FROM stored s JOIN clock c ON c.key = s.key
+    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms, waits)
+    SELECT c.key, c.id, s.ready_at_ms, false FROM stored s JOIN clock c ON c.key = s.key
      WHERE s.ready_at_ms IS NOT NULL
-    ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
-     WHERE excluded.ready_at_ms < r.ready_at_ms
+    {or_readier}
 )
 SELECT * FROM stored;
 
@@ -94,7 +93,7 @@ SELECT * FROM found ORDER BY seq
 
 -- name: cancel_inputs
 -- By one index and by the other: asked for together, all inputs of the session would be read.
-WITH {moment}, named AS MATERIALIZED (
+WITH {section}, named AS MATERIALIZED (
     SELECT a.seq FROM moment m JOIN holdfast.turn_input a ON a.session = m.key
      WHERE a.input_id = ANY (%(input_ids)s::text[])
      UNION
@@ -103,18 +102,17 @@ WITH {moment}, named AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT {found_columns}
       FROM moment m CROSS JOIN named n JOIN holdfast.turn_input i ON i.seq = n.seq
-     WHERE m.key = coalesce(%(bound_key)s, m.key)
 ), {cancelled};
 
 -- name: cancel_input_suffix
 -- The anchor and all behind it; nothing is cancelled where that is more than allowed.
-WITH {moment}, anchor AS MATERIALIZED (
+WITH {section}, anchor AS MATERIALIZED (
     SELECT coalesce(
                (SELECT a.seq FROM holdfast.turn_input a
                  WHERE a.session = m.key AND a.input_id = %(input_id)s),
                (SELECT a.seq FROM holdfast.turn_input a
                  WHERE a.session = m.key AND a.source_key = %(source_key)s)) AS seq
-      FROM moment m WHERE m.key = coalesce(%(bound_key)s, m.key)
+      FROM moment m
 ), found AS MATERIALIZED (
     SELECT i.*
       FROM moment m CROSS JOIN anchor a CROSS JOIN LATERAL (

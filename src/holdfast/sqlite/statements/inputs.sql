@@ -18,12 +18,11 @@ SELECT s.key, :input_id, :source_key, :submitted, :turn_id, :min_boundary, :stat
 ON CONFLICT DO NOTHING
 RETURNING session AS key, seq, input_id, source_key, submitted, turn_id, min_boundary, state,
           enqueued_at_ms, digest, body, claim_id, claim_owner, claim_generation, claim_count;
-INSERT INTO readiness (session, id, ready_at_ms)
-SELECT s.key, s.id, i.ready_at_ms
+INSERT INTO readiness (session, id, ready_at_ms, waits)
+SELECT s.key, s.id, i.ready_at_ms, 0
   FROM session s CROSS JOIN turn_input i ON i.session = s.key AND i.input_id = :input_id
  WHERE s.id = :session_id AND i.state = 'deferred_next_turn'
-ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
- WHERE excluded.ready_at_ms < ready_at_ms;
+{or_readier};
 
 -- name: known_inputs
 -- What is stored under an id or a source key, and the session.

@@ -14,7 +14,7 @@ from holdfast import (
     SessionDeleted,
     TurnInputClaimSuperseded,
 )
-from holdfast.testing.contract.lanes import pending, said, settle, states, submit
+from holdfast.testing.contract.lanes import enqueue, pending, queued, said, settle, states, submit
 from holdfast.testing.contract.samples import lease_on
 from holdfast.testing.contract.test_backends_waiting import DELETED, RELEASED, TAKEN, after
 from holdfast.testing.world import World
@@ -81,6 +81,33 @@ def test_a_cancellation_meets_the_claim_that_came_first(world: World, store: Any
         (outcome,) = after(world, store, ENTERED, CLAIMED, act=act)
         assert (outcome.outcome, outcome.claim.claim_id) == ("already_claimed", "tic:1:9")
     assert states(store) == {"hi": "deferred_next_turn"}
+
+
+@pytest.mark.scenario("BAK-T7")
+@pytest.mark.parametrize("name", ["one", "suffix", "work"])
+def test_a_cancellation_does_nothing_in_a_session_that_appeared_behind_its_look(
+    world: World, store: Any, name: str
+) -> None:
+    if not world.is_server:
+        pytest.skip("the lock of the one writer is there before any session")
+    submit(store, "hi", session_id="other", input_id="i")
+    batch_id = enqueue(store, session_id="other").batch_id
+    act = {
+        "one": lambda: store.inputs.cancel("s1", ["i"])[0].outcome,
+        "suffix": lambda: store.inputs.cancel_suffix("s1", "i")[0].outcome,
+        "work": lambda: store.queue.cancel("s1", batch_id),
+    }[name]
+    # It stops between its look at the section, in which there is no such session, and the rest.
+    stopped = "LOCK TABLE {%s} IN ACCESS EXCLUSIVE MODE" % (
+        "work" if name == "work" else "turn_input"
+    )
+    appears = ("UPDATE {session} SET id = 's1'", "DELETE FROM {readiness}")
+
+    outcome = after(world, store, stopped, *appears, act=act)
+
+    assert outcome in ("not_found", "anchor_not_found", None)
+    assert (pending(store), queued(store)) == (["hi"], ["tick"])
+    assert store.queue.ready_sessions() == [], "without the lock nothing is made ready"
 
 
 @pytest.mark.scenario("BAK-T7")
