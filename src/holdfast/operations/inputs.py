@@ -234,14 +234,10 @@ def _claim_call(
     checkpoint: Checkpoint | None,
     max_inputs: int,
 ) -> Call:
-    return call(
-        "claim_inputs",
-        **fence(at, lease),
-        claim_token=env.ids.token(),
-        turn_id=turn_id,
-        checkpoint=checkpoint,
-        max_inputs=max_inputs,
-    )
+    asked = fence(at, lease) | {"claim_token": env.ids.token(), "max_inputs": max_inputs}
+    if turn_id is None:
+        return call("claim_next_inputs", **asked)
+    return call("claim_turn_inputs", **asked, turn_id=turn_id, checkpoint=checkpoint)
 
 
 def _claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> TurnInputClaim | None:
@@ -255,8 +251,8 @@ def _claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> TurnIn
         claim_token=taking.params["claim_token"],
         claim_count=taken[0]["claim_count"],
         session_lease_generation=lease.generation,
-        turn_id=taking.params["turn_id"],
-        checkpoint=taking.params["checkpoint"],
+        turn_id=taking.params.get("turn_id"),
+        checkpoint=taking.params.get("checkpoint"),
         inputs=[inputs.stored(row, at.session_id) for row in taken],
     )
 
@@ -328,10 +324,13 @@ class _AtCheckpoint:
             taking.name: _CLAIMED[taking.name](at, lease, rows, taking)
             for taking, rows in zip(self._takings, answers, strict=True)
         }
-        return CheckpointWork(claims.get("claim_inputs"), claims.get("claim_work"))
+        return CheckpointWork(claims.get("claim_turn_inputs"), claims.get("claim_work"))
 
 
-_CLAIMED: dict[str, Callable[..., Any]] = {"claim_inputs": _claimed, "claim_work": work.claimed}
+_CLAIMED: dict[str, Callable[..., Any]] = {
+    "claim_turn_inputs": _claimed,
+    "claim_work": work.claimed,
+}
 
 
 @write

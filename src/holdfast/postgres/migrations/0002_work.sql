@@ -73,6 +73,8 @@ CREATE UNIQUE INDEX turn_input_by_source ON holdfast.turn_input (session, source
     WHERE source_key IS NOT NULL;
 CREATE INDEX turn_input_in_order ON holdfast.turn_input (session, seq);
 CREATE INDEX turn_input_open ON holdfast.turn_input (session, seq) WHERE ended_at_ms IS NULL;
+CREATE INDEX turn_input_of_turn ON holdfast.turn_input (session, turn_id, seq)
+    WHERE ended_at_ms IS NULL AND turn_id IS NOT NULL;
 CREATE INDEX turn_input_by_claim ON holdfast.turn_input (session, claim_token)
     WHERE claim_token IS NOT NULL;
 CREATE INDEX turn_input_by_readiness ON holdfast.turn_input (session, ready_at_ms)
