@@ -188,8 +188,7 @@ class Core:
         self.admit(operation, mode)
 
     async def _look(self, look: Work[T]) -> T:
-        if self.backend.runs_inline(look.mode):
-            return self.backend.run(look)
+        # Never on the loop: a probe passes over whatever is held or comes later.
         return await self._answer(look)
 
     async def _answer(self, work: Work[T]) -> T:

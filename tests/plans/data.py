@@ -314,6 +314,8 @@ INDEXES = {
 SAMPLES |= work.SAMPLES | inputs.SAMPLES
 SPECIAL |= inputs.SPECIAL
 INDEXES |= work.INDEXES | inputs.INDEXES
+Reads = work.Reads
+READS = work.READS | inputs.READS
 
 
 def arguments(

@@ -89,11 +89,11 @@ def rows() -> Iterator[tuple[str, str, list[tuple[Any, ...]]]]:
     yield "work", _COLUMNS, [*_ordinary(), *_deep()]
     yield (
         "readiness",
-        "session, id, ready_at_ms",
+        "session, id, ready_at_ms, waits",
         [
-            *((s, f"s{s}", s - 1_990) for s in READY_SESSIONS),
-            *((2_000_000 + n, f"idle{n}", LATER + n) for n in range(IDLE)),
-            (DEEP, "deep", 1),
+            *((s, f"s{s}", s - 1_990, False) for s in READY_SESSIONS),
+            *((2_000_000 + n, f"idle{n}", LATER + n, True) for n in range(IDLE)),
+            (DEEP, "deep", 1, False),
         ],
     )
 
@@ -126,6 +126,8 @@ SAMPLES: dict[str, Any] = {
     "max_batches": 10,
     "pending": True,
 }
+#: By what it is found that a session has something to do.
+_REASONS = ("session", "work_available_at_once", "work_delayed", "turn_input_by_readiness")
 INDEXES = {
     "enqueue_work": {"session"},
     "known_work": {"session", "work_by_source"},
@@ -136,9 +138,13 @@ INDEXES = {
     "claim_work_exactly": {"session", "work"},
     "abandon_work": {"session", "work_by_claim"},
     "claimed_work": {"session", "work_by_claim"},
-    "refresh_readiness": {"session", "work_by_readiness", "turn_input_by_readiness"},
-    "ready_sessions": {"session", "readiness_in_order"},
-    "next_ready": {"work_delayed"},
+    "refresh_readiness": {*_REASONS},
+    "trim_readiness": {*_REASONS},
+    "ready_sessions": {
+        *("session", "readiness_in_order", "readiness_to_come"),
+        *("work_available_at_once", "turn_input_by_readiness"),
+    },
+    "next_ready": {"work_by_availability"},
     "prune_receipts": {"session", "work_settled"},
 }
 
@@ -151,7 +157,8 @@ class Reads(NamedTuple):
     given: dict[str, Any]
 
 
-def _reads(name: str, most: int, **given: Any) -> Reads:
+def reads(name: str, most: int, **given: Any) -> Reads:
+    """Of the deep session."""
     return Reads(name, most, {"session_id": "deep", **given})
 
 
@@ -159,32 +166,33 @@ def _reads(name: str, most: int, **given: Any) -> Reads:
 PASSED = HELD + FUTURE
 
 READS = {
-    "enqueue": _reads("enqueue_work", 50),
-    "known": _reads("known_work", 20),
-    "held": _reads("held_work", 20),
-    "list": _reads("list_work", 250, pending=False, limit=100, after_seq=0),
-    "list the last": _reads(
+    "enqueue": reads("enqueue_work", 50),
+    "known": reads("known_work", 20),
+    "held": reads("held_work", 20),
+    "list": reads("list_work", 250, pending=False, limit=100, after_seq=0),
+    "list the last": reads(
         "list_work", 250, pending=False, limit=100, after_seq=FIRST_READY + READY - 100
     ),
-    "list pending": _reads("list_work", PASSED + 250, pending=True, limit=100, after_seq=0),
-    "cancel": _reads("cancel_work", 20),
-    "claim": _reads("claim_work", PASSED + 200, count=0),
-    "claim by a new generation": _reads("claim_work", 200, count=0, generation=2),
-    "claim a command": _reads(
+    "list pending": reads("list_work", PASSED + 250, pending=True, limit=100, after_seq=0),
+    "cancel": reads("cancel_work", 20),
+    "claim": reads("claim_work", PASSED + 200, count=0),
+    "claim by a new generation": reads("claim_work", 200, count=0, generation=2),
+    "claim a command": reads(
         "claim_work", PASSED + 50, count=0, max_batches=1, **{"class": "session_command"}
     ),
-    "claim exactly": _reads("claim_work_exactly", 60, count=2),
-    "abandon": _reads(
+    "claim exactly": reads("claim_work_exactly", 60, count=2),
+    "abandon": reads(
         "abandon_work",
         HELD + 30,
         claims='[{"session_id":"deep","claim_id":"qwc:mine:1","claim_token":"mine"}]',
     ),
-    "claimed": _reads("claimed_work", 20, claim_tokens=["mine"]),
-    "complete": _reads("complete_work", 30, seqs=MINE),
-    "refresh": _reads("refresh_readiness", 40),
-    "prune": _reads("prune_receipts", 700, limit=100, older_than_ms=LATER),
-    "remove": _reads("remove_rows", 1_000, session=DEEP, limit=100),
-    "ready": _reads("ready_sessions", 200, after_id="", after_ready=-1),
-    "ready, a long page": _reads("ready_sessions", 200, after_id="", after_ready=-1, limit=10_000),
-    "next": _reads("next_ready", 10),
+    "claimed": reads("claimed_work", 20, claim_tokens=["mine"]),
+    "complete": reads("complete_work", 30, seqs=MINE),
+    "refresh": reads("refresh_readiness", 40),
+    "trim": reads("trim_readiness", 40),
+    "prune": reads("prune_receipts", 700, limit=100, older_than_ms=LATER),
+    "remove": reads("remove_rows", 1_000, session=DEEP, limit=100),
+    "ready": reads("ready_sessions", 200, after_id="", after_ready=-1),
+    "ready, a long page": reads("ready_sessions", 200, after_id="", after_ready=-1, limit=10_000),
+    "next": reads("next_ready", 10),
 }

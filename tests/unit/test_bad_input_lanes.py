@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast import (
     ActiveTurn,
     Group,
+    InvalidArgument,
     QueuedWorkCompletion,
     ReadySession,
     SourceKey,
@@ -44,6 +46,14 @@ RECORDS: dict[str, tuple[Any, Case]] = {
         QueuedWorkCompletion(**OF_CLAIM, batch_ids=["b"]),
         lambda store, it: settle(store, LEASE, completed_queue_claims=[it]),
     ),
+    "completed work claim": (
+        a_work_claim("s1"),
+        lambda store, it: settle(store, LEASE, completed_queue_claims=[it]),
+    ),
+    "originating work claim": (
+        a_work_claim("s1"),
+        lambda store, it: settle(store, LEASE, originating_claims=[it]),
+    ),
     "after": (ReadySession("s1", 1), lambda store, it: store.queue.ready_sessions(5, it)),
     "input": (said(), lambda store, it: store.inputs.enqueue(it)),
     "ingress": (ActiveTurn("t"), lambda store, it: store.inputs.enqueue(said(ingress=it))),
@@ -60,6 +70,14 @@ RECORDS: dict[str, tuple[Any, Case]] = {
     "input completion": (
         TurnInputCompletion(**OF_CLAIM, input_ids=["i"]),
         lambda store, it: settle(store, LEASE, completed_turn_input_claims=[it]),
+    ),
+    "completed input claim": (
+        an_input_claim("s1"),
+        lambda store, it: settle(store, LEASE, completed_turn_input_claims=[it]),
+    ),
+    "originating input claim": (
+        an_input_claim("s1"),
+        lambda store, it: settle(store, LEASE, originating_claims=[it]),
     ),
 }
 
@@ -130,3 +148,23 @@ def test_junk_is_taken_or_refused_before_any_statement(store: Any, case: Case) -
 
     assert isinstance(store.queue.list("s1", 10_000), list)  # what was taken can be read back
     assert isinstance(store.inputs.list("s1", limit=10_000), list)
+
+
+@pytest.mark.parametrize(
+    ("field", "claim"),
+    [
+        ("completed_queue_claims[0].batches", a_work_claim("s1")),
+        ("completed_turn_input_claims[0].inputs", an_input_claim("s1")),
+    ],
+)
+@pytest.mark.parametrize(("junk", "at"), [(None, ""), ("x", ""), ([None], "[0]"), (["x"], "[0]")])
+def test_a_claim_of_no_records_is_refused_by_the_name_of_their_field(
+    store: Any, field: str, claim: Any, junk: Any, at: str
+) -> None:
+    given, _, held = field.partition("[0].")
+    malformed = msgspec.structs.replace(claim, **{held: junk})
+
+    with pytest.raises(InvalidArgument) as refused:
+        settle(store, LEASE, **{given: [malformed]})
+
+    assert refused.value.field == field + at

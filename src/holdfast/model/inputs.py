@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdfast.model.leases import LeaseOwner
-from holdfast.model.queue import QueuedWorkClaim, _without_token
+from holdfast.model.claims import Claim, Completion
+from holdfast.model.queue import QueuedWorkClaim
 from holdfast.model.values import JsonValue
 
 Checkpoint: TypeAlias = Literal["after_work", "before_completion"]
@@ -102,27 +102,15 @@ class SourceKey(msgspec.Struct, frozen=True):
 InputTarget: TypeAlias = str | SourceKey
 
 
-class TurnInputCompletion(msgspec.Struct, frozen=True, kw_only=True):
+class TurnInputCompletion(Completion, frozen=True, kw_only=True):
     """What a commit needs to settle a claim; the claim itself may be given for it."""
 
-    session_id: str
-    claim_id: str
-    claim_token: str
     input_ids: list[str] | tuple[str, ...]
 
-    def __repr__(self) -> str:
-        return _without_token("TurnInputCompletion", self.session_id, self.claim_id)
 
-
-class TurnInputClaim(msgspec.Struct, frozen=True, kw_only=True):
+class TurnInputClaim(Claim, frozen=True, kw_only=True):
     """The right to the claimed inputs: of a turn at a checkpoint, or (none) for the next turn."""
 
-    session_id: str
-    claim_id: str
-    owner: LeaseOwner
-    claim_token: str
-    claim_count: int
-    session_lease_generation: int
     turn_id: str | None
     checkpoint: Checkpoint | None
     inputs: list[PendingTurnInput]
@@ -131,9 +119,6 @@ class TurnInputClaim(msgspec.Struct, frozen=True, kw_only=True):
     def input_ids(self) -> list[str]:
         """The ids of the claimed inputs, in the order of their submission."""
         return [each.input_id for each in self.inputs]
-
-    def __repr__(self) -> str:
-        return _without_token("TurnInputClaim", self.session_id, self.claim_id)
 
 
 class CheckpointWork(msgspec.Struct, frozen=True):

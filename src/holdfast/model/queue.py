@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from holdfast.model.leases import LeaseOwner
+from holdfast.model.claims import Claim, Completion
 from holdfast.model.values import JsonValue
 
 DeliveryPolicy: TypeAlias = Literal["earliest_safe_boundary", "after_current_turn_commit"]
@@ -81,27 +81,15 @@ class EnqueueOutcome(msgspec.Struct, frozen=True, kw_only=True):
     batch: QueuedWorkBatch | None = None
 
 
-class QueuedWorkCompletion(msgspec.Struct, frozen=True, kw_only=True):
+class QueuedWorkCompletion(Completion, frozen=True, kw_only=True):
     """What a commit needs to settle a claim; the claim itself may be given for it."""
 
-    session_id: str
-    claim_id: str
-    claim_token: str
     batch_ids: list[str] | tuple[str, ...]
 
-    def __repr__(self) -> str:
-        return _without_token("QueuedWorkCompletion", self.session_id, self.claim_id)
 
-
-class QueuedWorkClaim(msgspec.Struct, frozen=True, kw_only=True):
+class QueuedWorkClaim(Claim, frozen=True, kw_only=True):
     """The right to the claimed batches, for as long as the lease keeps its generation."""
 
-    session_id: str
-    claim_id: str
-    owner: LeaseOwner
-    claim_token: str
-    claim_count: int
-    session_lease_generation: int
     batches: list[QueuedWorkBatch]
 
     @property
@@ -109,17 +97,9 @@ class QueuedWorkClaim(msgspec.Struct, frozen=True, kw_only=True):
         """The ids of the claimed batches, in the order of the queue."""
         return [batch.batch_id for batch in self.batches]
 
-    def __repr__(self) -> str:
-        return _without_token("QueuedWorkClaim", self.session_id, self.claim_id)
-
 
 class ReadySession(msgspec.Struct, frozen=True):
     """A session that nobody runs and that has something to do, and since when."""
 
     session_id: str
     ready_since_ms: int
-
-
-def _without_token(name: str, session_id: str, claim_id: str) -> str:
-    # A log line must never hand out the right to complete.
-    return f"{name}(session_id={session_id!r}, claim_id={claim_id!r})"

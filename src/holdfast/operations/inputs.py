@@ -20,6 +20,14 @@ from holdfast.model.inputs import (
 from holdfast.model.leases import Lease
 from holdfast.operations import queue as work
 from holdfast.operations.address import Address
+from holdfast.operations.claiming import (
+    abandoning,
+    claim_of,
+    claiming,
+    fence_and_token,
+    judge,
+    taken_by,
+)
 from holdfast.operations.leases import fence
 from holdfast.rules import checks, inputs
 from holdfast.rules.claims import INPUTS
@@ -175,7 +183,7 @@ async def _cancelled(tx: Transaction, at: Address, taken: Call) -> list[Row]:
     entered, rows, _ = await tx.conclude(
         call("lock_section", session_id=at.session_id),
         taken,
-        call("refresh_readiness", session_id=at.session_id),
+        call("trim_readiness", session_id=at.session_id),
     )
     at.met(entered[0] if entered else None)
     return rows
@@ -194,8 +202,12 @@ def claim_active(
     max_inputs: int = 100,
 ) -> Steps[TurnInputClaim | None]:
     """Accept the inputs of a turn that are admitted at this checkpoint of it."""
-    turn_id = checks.identifier(turn_id, "turn_id")
-    return _claiming(env, at, lease, turn_id, inputs.check_checkpoint(checkpoint), max_inputs)
+    checks.identifier(turn_id, "turn_id")
+    inputs.check_checkpoint(checkpoint)
+    if checks.limit(max_inputs, "max_inputs") == 0:
+        return Done(None)
+    taking = _turn_call(env, at, lease, turn_id, checkpoint, max_inputs)
+    return claiming(at, lease, taking, _claimed)
 
 
 @write
@@ -203,60 +215,33 @@ def claim_next(
     env: Settings, at: Address, lease: Lease, max_inputs: int = 100
 ) -> Steps[TurnInputClaim | None]:
     """Take the inputs that wait for the next turn."""
-    return _claiming(env, at, lease, None, None, max_inputs)
-
-
-def _claiming(
-    env: Settings,
-    at: Address,
-    lease: Lease,
-    turn_id: str | None,
-    checkpoint: Checkpoint | None,
-    max_inputs: int,
-) -> Steps[TurnInputClaim | None]:
     if checks.limit(max_inputs, "max_inputs") == 0:
         return Done(None)
-    taking = _claim_call(env, at, lease, turn_id, checkpoint, max_inputs)
-
-    async def steps(tx: Transaction) -> TurnInputClaim | None:
-        _, rows = await tx.conclude(call("lock_section", session_id=at.session_id), taking)
-        work.judge(at, lease, rows)
-        return _claimed(at, lease, rows, taking)
-
-    return steps
+    asked = fence_and_token(env, at, lease)
+    return claiming(at, lease, call("claim_next_inputs", **asked, max_inputs=max_inputs), _claimed)
 
 
-def _claim_call(
+def _turn_call(
     env: Settings,
     at: Address,
     lease: Lease,
-    turn_id: str | None,
-    checkpoint: Checkpoint | None,
+    turn_id: str,
+    checkpoint: Checkpoint,
     max_inputs: int,
 ) -> Call:
-    return call(
-        "claim_inputs",
-        **fence(at, lease),
-        claim_token=env.ids.token(),
-        turn_id=turn_id,
-        checkpoint=checkpoint,
-        max_inputs=max_inputs,
-    )
+    """Claims a turn's inputs, behind the section's lock."""
+    asked = {"turn_id": turn_id, "checkpoint": checkpoint, "max_inputs": max_inputs}
+    return call("claim_turn_inputs", **fence_and_token(env, at, lease), **asked)
 
 
 def _claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> TurnInputClaim | None:
-    taken = work.taken_by(rows)
+    taken = taken_by(rows)
     if not taken:
         return None
     return TurnInputClaim(
-        session_id=at.session_id,
-        claim_id=taken[0]["claim_id"],
-        owner=lease.owner,
-        claim_token=taking.params["claim_token"],
-        claim_count=taken[0]["claim_count"],
-        session_lease_generation=lease.generation,
-        turn_id=taking.params["turn_id"],
-        checkpoint=taking.params["checkpoint"],
+        **claim_of(at, lease, taken, taking),
+        turn_id=taking.params.get("turn_id"),
+        checkpoint=taking.params.get("checkpoint"),
         inputs=[inputs.stored(row, at.session_id) for row in taken],
     )
 
@@ -264,13 +249,13 @@ def _claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> TurnIn
 @write
 def abandon(env: Settings, at: Address, claim: TurnInputClaim) -> Steps[int]:
     """Give a claim's inputs back; those it does not own any more stay as they are."""
-    return work.abandoning("abandon_inputs", INPUTS, [claim], at)
+    return abandoning("abandon_inputs", INPUTS, [claim], at)
 
 
 @write
 def abandon_many(env: Settings, claims: Collection[TurnInputClaim]) -> Steps[int]:
     """Give several claims back, of any sessions, in one transaction."""
-    return work.abandoning("abandon_inputs", INPUTS, checks.listed(claims, "claims"), None)
+    return abandoning("abandon_inputs", INPUTS, checks.listed(claims, "claims"), None)
 
 
 @write
@@ -291,8 +276,8 @@ def recover_orphaned(
             taking,
             call("refresh_readiness", session_id=at.session_id),
         )
-        work.judge(at, lease, rows)
-        return [inputs.stored(row, at.session_id) for row in work.taken_by(rows)]
+        judge(at, lease, rows)
+        return [inputs.stored(row, at.session_id) for row in taken_by(rows)]
 
     return steps
 
@@ -323,15 +308,18 @@ class _AtCheckpoint:
         _, *answers = await tx.conclude(locked, *self._takings)
         # Judged once, by the first of them: a lease that ends between the two claims is lost to
         # the second one only, and that finds nothing.
-        work.judge(at, lease, answers[0])
+        judge(at, lease, answers[0])
         claims = {
             taking.name: _CLAIMED[taking.name](at, lease, rows, taking)
             for taking, rows in zip(self._takings, answers, strict=True)
         }
-        return CheckpointWork(claims.get("claim_inputs"), claims.get("claim_work"))
+        return CheckpointWork(claims.get("claim_turn_inputs"), claims.get("claim_work"))
 
 
-_CLAIMED: dict[str, Callable[..., Any]] = {"claim_inputs": _claimed, "claim_work": work.claimed}
+_CLAIMED: dict[str, Callable[..., Any]] = {
+    "claim_turn_inputs": _claimed,
+    "claim_work": work.claimed,
+}
 
 
 @write
@@ -349,7 +337,7 @@ def claim_at_checkpoint(
     inputs.check_checkpoint(checkpoint)
     takings: list[Call] = []
     if checks.limit(max_inputs, "max_inputs"):
-        takings.append(_claim_call(env, at, lease, turn_id, checkpoint, max_inputs))
+        takings.append(_turn_call(env, at, lease, turn_id, checkpoint, max_inputs))
     if checks.limit(max_batches, "max_batches"):
         takings.append(work.claim_call(env, at, lease, "active_turn_checkpoint", max_batches))
     if not takings:

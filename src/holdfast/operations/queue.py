@@ -1,8 +1,4 @@
-"""Queued work: enqueue, list, cancel, claim, abandon, and who has something to do (QUE-1 to 23).
-
-A claim is one trip: the section is locked by a statement of its own, so that the one behind it
-sees every claim, completion and cancellation that came before, and judges lease and rows there.
-"""
+"""Queued work: enqueue, list, cancel, claim, abandon, and who has something to do (QUE-1 to 23)."""
 
 from __future__ import annotations
 
@@ -21,9 +17,9 @@ from holdfast.model.queue import (
     ReadySession,
 )
 from holdfast.operations.address import Address
-from holdfast.operations.leases import fence
-from holdfast.rules import checks, leases, queue
-from holdfast.rules.claims import WORK, Family, must_differ, presented
+from holdfast.operations.claiming import abandoning, claim_of, claiming, fence_and_token, taken_by
+from holdfast.rules import checks, queue
+from holdfast.rules.claims import WORK, must_differ
 from holdfast.settings import Settings
 from holdfast.transaction import (
     Call,
@@ -161,7 +157,7 @@ def cancel(env: Settings, at: Address, batch_id: str) -> Steps[QueuedWorkBatch |
         entered, removed, _ = await tx.conclude(
             call("lock_section", session_id=at.session_id),
             call("cancel_work", session_id=at.session_id, bound_key=at.key, batch_id=batch_id),
-            call("refresh_readiness", session_id=at.session_id),
+            call("trim_readiness", session_id=at.session_id),
         )
         at.met(entered[0] if entered else None)
         return queue.removed_batch(removed[0], at.session_id) if removed else None
@@ -180,14 +176,16 @@ def claim(
     queue.check_boundary(boundary)
     if checks.limit(max_batches, "max_batches") == 0:
         return Done(None)
-    return _claiming(at, lease, claim_call(env, at, lease, boundary, max_batches))
+    return claiming(at, lease, claim_call(env, at, lease, boundary, max_batches), claimed)
 
 
 @write
 def claim_command(env: Settings, at: Address, lease: Lease) -> Steps[QueuedWorkClaim | None]:
     """Take the session command that comes first; none where something else, or nothing, does."""
-    taken = call("claim_work", **_taking(env, at, lease), **_asked(queue.COMMAND, "idle", 1))
-    return _claiming(at, lease, taken)
+    taken = call(
+        "claim_work", **fence_and_token(env, at, lease), **_asked(queue.COMMAND, "idle", 1)
+    )
+    return claiming(at, lease, taken, claimed)
 
 
 @write
@@ -201,7 +199,8 @@ def claim_exactly(
     if not ids:
         return Done(None)
     asked = {"class": "turn_work", "boundary": boundary, "batch_ids": ids, "count": len(ids)}
-    return _claiming(at, lease, call("claim_work_exactly", **_taking(env, at, lease), **asked))
+    taken = call("claim_work_exactly", **fence_and_token(env, at, lease), **asked)
+    return claiming(at, lease, taken, claimed)
 
 
 def claim_call(
@@ -209,7 +208,7 @@ def claim_call(
 ) -> Call:
     """Claims ready turn work, behind the section's lock."""
     asked = _asked("turn_work", boundary, max_batches)
-    return call("claim_work", **_taking(env, at, lease), **asked)
+    return call("claim_work", **fence_and_token(env, at, lease), **asked)
 
 
 def _asked(work_class: str, boundary: str, max_batches: int) -> dict[str, Any]:
@@ -217,50 +216,13 @@ def _asked(work_class: str, boundary: str, max_batches: int) -> dict[str, Any]:
     return {"class": work_class, "boundary": boundary, "max_batches": max_batches, "count": 0}
 
 
-def _taking(env: Settings, at: Address, lease: Lease) -> dict[str, Any]:
-    return fence(at, lease) | {"claim_token": env.ids.token()}
-
-
-def _claiming(at: Address, lease: Lease, taking: Call) -> Steps[QueuedWorkClaim | None]:
-    async def steps(tx: Transaction) -> QueuedWorkClaim | None:
-        _, rows = await tx.conclude(call("lock_section", session_id=at.session_id), taking)
-        judge(at, lease, rows)
-        return claimed(at, lease, rows, taking)
-
-    return steps
-
-
-def judge(at: Address, lease: Lease, rows: list[Row]) -> None:
-    """Judge the lease by what a fenced statement found: its first row tells of the session.
-
-    The statement judged it too, by the same reading of the clock; a lost lease has done nothing.
-    """
-    session = rows[0] if rows else None
-    at.met(session)
-    lost = leases.why_lost(lease, session, session["now_ms"] if session else 0)
-    if lost is not None:
-        raise lost
-
-
-def taken_by(rows: list[Row]) -> list[Row]:
-    """The rows a fenced statement took."""
-    return [row for row in rows if row["seq"] is not None]
-
-
 def claimed(at: Address, lease: Lease, rows: list[Row], taking: Call) -> QueuedWorkClaim | None:
     """The claim that a statement made, if it took anything."""
     taken = taken_by(rows)
     if not taken:
         return None
-    return QueuedWorkClaim(
-        session_id=at.session_id,
-        claim_id=taken[0]["claim_id"],
-        owner=lease.owner,
-        claim_token=taking.params["claim_token"],
-        claim_count=taken[0]["claim_count"],
-        session_lease_generation=lease.generation,
-        batches=[queue.batch(row, at.session_id) for row in taken],
-    )
+    batches = [queue.batch(row, at.session_id) for row in taken]
+    return QueuedWorkClaim(**claim_of(at, lease, taken, taking), batches=batches)
 
 
 @write
@@ -273,30 +235,6 @@ def abandon(env: Settings, at: Address, claim: QueuedWorkClaim) -> Steps[int]:
 def abandon_many(env: Settings, claims: Collection[QueuedWorkClaim]) -> Steps[int]:
     """Give several claims back, of any sessions, in one transaction."""
     return abandoning("abandon_work", WORK, checks.listed(claims, "claims"), None)
-
-
-def abandoning(name: str, family: Family, given: Sequence[Any], at: Address | None) -> Steps[int]:
-    """Frees what claims of a family still own; how many rows."""
-    if at is not None:
-        shown = [presented(family, each, "claim") for each in given]
-        at.check_same(shown[0]["session_id"])
-    else:
-        shown = [presented(family, each, f"claims[{i}]") for i, each in enumerate(given)]
-    if not shown:
-        return Done(0)
-    ids = sorted({each["session_id"] for each in shown})
-    document = msgspec.json.encode(shown).decode()
-
-    async def steps(tx: Transaction) -> int:
-        entered, freed = await tx.conclude(
-            call("lock_sections", session_ids=ids),
-            call(name, claims=document, bound_key=None if at is None else at.key),
-        )
-        if at is not None:
-            at.met(entered[0] if entered else None)
-        return len(freed)
-
-    return steps
 
 
 # --- who has something to do -------------------------------------------------------------

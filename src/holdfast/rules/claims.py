@@ -16,37 +16,46 @@ from holdfast.errors import (
     UnsettledQueuedWorkClaim,
     UnsettledTurnInputClaim,
 )
-from holdfast.model.inputs import TurnInputClaim, TurnInputCompletion
-from holdfast.model.queue import QueuedWorkClaim, QueuedWorkCompletion
+from holdfast.model.inputs import PendingTurnInput, TurnInputClaim, TurnInputCompletion
+from holdfast.model.queue import QueuedWorkBatch, QueuedWorkClaim, QueuedWorkCompletion
 from holdfast.rules import checks
 
 
 class Family(NamedTuple):
     """One family of claims, by its names."""
 
-    #: Of a commit's field, and of the ids within a completion.
+    #: Of a commit's field, of the ids within a completion, and of the records within a claim.
     field: str
     ids: str
-    kinds: tuple[type, ...]
+    records: str
+    record: type
+    claim: type
+    completion: type
     superseded: Callable[[str, str, list[str]], HoldfastError]
     unsettled: Callable[[str, str], HoldfastError]
 
     def has(self, given: Any) -> bool:
         """Whether something is a claim of this family, or its completion."""
-        return isinstance(given, self.kinds)
+        return isinstance(given, (self.claim, self.completion))
 
 
 WORK: Final = Family(
     "completed_queue_claims",
     "batch_ids",
-    (QueuedWorkClaim, QueuedWorkCompletion),
+    "batches",
+    QueuedWorkBatch,
+    QueuedWorkClaim,
+    QueuedWorkCompletion,
     QueuedWorkClaimSuperseded,
     UnsettledQueuedWorkClaim,
 )
 INPUTS: Final = Family(
     "completed_turn_input_claims",
     "input_ids",
-    (TurnInputClaim, TurnInputCompletion),
+    "inputs",
+    PendingTurnInput,
+    TurnInputClaim,
+    TurnInputCompletion,
     TurnInputClaimSuperseded,
     UnsettledTurnInputClaim,
 )
@@ -77,7 +86,7 @@ def completions(family: Family, given: Any, session_id: str) -> list[Completion]
 def _completion(family: Family, given: Any, session_id: str, field: str) -> Completion:
     if not family.has(given):
         raise InvalidArgument(field, "not a claim or completion")
-    ids = checks.listed(getattr(given, family.ids), f"{field}.{family.ids}")
+    ids = _ids(family, given, field)
     if given.session_id != session_id:
         raise family.superseded(session_id, given.claim_id, ids)
     if not ids:
@@ -88,6 +97,15 @@ def _completion(family: Family, given: Any, session_id: str, field: str) -> Comp
     checks.identifier(given.claim_id, f"{field}.claim_id")
     checks.text(given.claim_token, f"{field}.claim_token", checks.KEY_BYTES)
     return Completion(given.claim_id, given.claim_token, ids)
+
+
+def _ids(family: Family, given: Any, field: str) -> list[Any]:
+    """What a completion lists, or what the records of a claim are called."""
+    if isinstance(given, family.claim):
+        within = f"{field}.{family.records}"
+        for index, each in enumerate(checks.listed(getattr(given, family.records), within)):
+            checks.record(each, family.record, f"{within}[{index}]")
+    return checks.listed(getattr(given, family.ids), f"{field}.{family.ids}")
 
 
 def presented(family: Family, given: Any, field: str) -> dict[str, str]:

@@ -75,17 +75,13 @@ def encode(draft: QueuedWorkBatchDraft, env: Settings, listed: str = "", place: 
     checks.record(draft, QueuedWorkBatchDraft, listed or "draft")
     within = f"{listed}." if listed else ""
     stored, work_class = _payloads(draft.payloads, f"{within}payloads", env)
-    spelled = stored.decode()
+    payloads = stored.decode()
+    policy = draft.delivery_policy
+    delivery = checks.one_of(policy, f"{within}delivery_policy", get_args(DeliveryPolicy))
+    slot = checks.one_of(draft.slot_policy, f"{within}slot_policy", get_args(SlotPolicy))
+    merge_key = merge_key_text(draft.merge_key, f"{within}merge_key")
+    available_at_ms = checks.count(draft.available_at_ms, f"{within}available_at_ms")
     source_key = draft.source_key
-    content = (
-        work_class,
-        checks.one_of(draft.delivery_policy, f"{within}delivery_policy", get_args(DeliveryPolicy)),
-        checks.one_of(draft.slot_policy, f"{within}slot_policy", get_args(SlotPolicy)),
-        merge_key_text(draft.merge_key, f"{within}merge_key"),
-        checks.count(draft.available_at_ms, f"{within}available_at_ms"),
-        spelled,
-    )
-    _, delivery, slot, merge_key, available_at_ms, _ = content
     return Batch(
         place=place,
         session_id=checks.identifier(draft.session_id, f"{within}session_id"),
@@ -97,8 +93,8 @@ def encode(draft: QueuedWorkBatchDraft, env: Settings, listed: str = "", place: 
         source_key=None if source_key is None else checks.key(source_key, f"{within}source_key"),
         dedupe=checks.one_of(draft.dedupe, f"{within}dedupe", get_args(Dedupe)),
         available_at_ms=available_at_ms,
-        digest=digest(*content),
-        payloads=spelled,
+        digest=digest(work_class, delivery, slot, merge_key, available_at_ms, payloads),
+        payloads=payloads,
         size=len(stored),
     )
 

@@ -34,9 +34,13 @@ CREATE UNIQUE INDEX work_by_source ON holdfast.work (session, source_key)
     WHERE source_key IS NOT NULL;
 CREATE INDEX work_in_order ON holdfast.work (session, seq) WHERE settled_at_ms IS NULL;
 CREATE INDEX work_by_claim ON holdfast.work (session, claim_token) WHERE claim_token IS NOT NULL;
-CREATE INDEX work_by_readiness ON holdfast.work (session, ready_at_ms) WHERE settled_at_ms IS NULL;
-CREATE INDEX work_delayed ON holdfast.work (ready_at_ms)
+-- Apart, so that it is told by one look whether any was available at once.
+CREATE INDEX work_available_at_once ON holdfast.work (session, ready_at_ms)
+    WHERE settled_at_ms IS NULL AND available_at_ms <= enqueued_at_ms;
+CREATE INDEX work_delayed ON holdfast.work (session, ready_at_ms)
     WHERE settled_at_ms IS NULL AND available_at_ms > enqueued_at_ms;
+CREATE INDEX work_by_availability ON holdfast.work (available_at_ms)
+    WHERE settled_at_ms IS NULL AND available_at_ms > 0;
 CREATE INDEX work_settled ON holdfast.work (session, settled_at_ms)
     WHERE settled_at_ms IS NOT NULL;
 
@@ -69,6 +73,8 @@ CREATE UNIQUE INDEX turn_input_by_source ON holdfast.turn_input (session, source
     WHERE source_key IS NOT NULL;
 CREATE INDEX turn_input_in_order ON holdfast.turn_input (session, seq);
 CREATE INDEX turn_input_open ON holdfast.turn_input (session, seq) WHERE ended_at_ms IS NULL;
+CREATE INDEX turn_input_of_turn ON holdfast.turn_input (session, turn_id, seq)
+    WHERE ended_at_ms IS NULL AND turn_id IS NOT NULL;
 CREATE INDEX turn_input_by_claim ON holdfast.turn_input (session, claim_token)
     WHERE claim_token IS NOT NULL;
 CREATE INDEX turn_input_by_readiness ON holdfast.turn_input (session, ready_at_ms)
@@ -80,9 +86,12 @@ CREATE INDEX turn_input_ended ON holdfast.turn_input (session, ended_at_ms)
 CREATE TABLE holdfast.readiness (
     session bigint PRIMARY KEY,
     id text COLLATE "C" NOT NULL,
-    ready_at_ms bigint NOT NULL
+    ready_at_ms bigint NOT NULL,
+    -- whether all of it was enqueued for later: if not, no clock that steps back may hide it
+    waits boolean NOT NULL
 );
-CREATE INDEX readiness_in_order ON holdfast.readiness (ready_at_ms, id);
+CREATE INDEX readiness_in_order ON holdfast.readiness (ready_at_ms, id) WHERE NOT waits;
+CREATE INDEX readiness_to_come ON holdfast.readiness (ready_at_ms, id) WHERE waits;
 
 -- Ends a statement that met a damaged record: it is not claimed, and its reader is told which.
 CREATE FUNCTION holdfast.damaged(kind text, key text) RETURNS boolean LANGUAGE plpgsql AS $$

@@ -30,11 +30,10 @@ WITH old AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING i.session AS key, {input_columns}, i.ready_at_ms
 ), readied AS (
-    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms)
-    SELECT c.key, c.id, s.ready_at_ms FROM stored s JOIN clock c ON c.key = s.key
+    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms, waits)
+    SELECT c.key, c.id, s.ready_at_ms, false FROM stored s JOIN clock c ON c.key = s.key
      WHERE s.ready_at_ms IS NOT NULL
-    ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
-     WHERE excluded.ready_at_ms < r.ready_at_ms
+    {or_readier}
 )
 SELECT * FROM stored;
 
@@ -85,16 +84,19 @@ cancelled AS (
 SELECT * FROM found ORDER BY seq
 
 -- fragment: found_columns
+-- One in a state that we do not know cannot be told: it has to fail before others are cancelled.
 {input_columns}, m.now_ms, {input_claim_is_live} AS claim_live,
-           i.state IN ('pending_active', 'deferred_next_turn') AND NOT {input_claim_is_live}
-               AS cancellable
+           CASE WHEN i.state IN ('pending_active', 'deferred_next_turn')
+                THEN NOT {input_claim_is_live}
+                WHEN i.state IN ('accepted', 'cancelled', 'completed') THEN false
+                ELSE holdfast.damaged('turn_input', i.input_id) END AS cancellable
 
 -- fragment: not_too_many
 (SELECT count(*) FROM found) <= %(maximum)s
 
 -- name: cancel_inputs
 -- By one index and by the other: asked for together, all inputs of the session would be read.
-WITH {moment}, named AS MATERIALIZED (
+WITH {section}, named AS MATERIALIZED (
     SELECT a.seq FROM moment m JOIN holdfast.turn_input a ON a.session = m.key
      WHERE a.input_id = ANY (%(input_ids)s::text[])
      UNION
@@ -103,18 +105,17 @@ WITH {moment}, named AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT {found_columns}
       FROM moment m CROSS JOIN named n JOIN holdfast.turn_input i ON i.seq = n.seq
-     WHERE m.key = coalesce(%(bound_key)s, m.key)
 ), {cancelled};
 
 -- name: cancel_input_suffix
 -- The anchor and all behind it; nothing is cancelled where that is more than allowed.
-WITH {moment}, anchor AS MATERIALIZED (
+WITH {section}, anchor AS MATERIALIZED (
     SELECT coalesce(
                (SELECT a.seq FROM holdfast.turn_input a
                  WHERE a.session = m.key AND a.input_id = %(input_id)s),
                (SELECT a.seq FROM holdfast.turn_input a
                  WHERE a.session = m.key AND a.source_key = %(source_key)s)) AS seq
-      FROM moment m WHERE m.key = coalesce(%(bound_key)s, m.key)
+      FROM moment m
 ), found AS MATERIALIZED (
     SELECT i.*
       FROM moment m CROSS JOIN anchor a CROSS JOIN LATERAL (
@@ -123,14 +124,15 @@ WITH {moment}, anchor AS MATERIALIZED (
             ORDER BY i.seq LIMIT %(maximum)s + 1) i
 ), {cancelled};
 
--- fragment: input_candidate
--- Of a turn, at a checkpoint of it; without a turn, of the next one.
+-- fragment: for_the_turn
+-- Admitted at a checkpoint of their turn.
+i.session = f.key AND i.ended_at_ms IS NULL AND i.turn_id = %(turn_id)s
+       AND i.state = 'pending_active' AND i.claim_generation IS DISTINCT FROM f.generation
+       AND (i.min_boundary = 'after_work' OR %(checkpoint)s = 'before_completion')
+
+-- fragment: for_the_next
 i.session = f.key AND i.ended_at_ms IS NULL
-       AND i.claim_generation IS DISTINCT FROM f.generation
-       AND CASE WHEN %(turn_id)s::text IS NULL THEN i.state = 'deferred_next_turn'
-                ELSE i.state = 'pending_active' AND i.turn_id = %(turn_id)s
-                     AND (i.min_boundary = 'after_work' OR %(checkpoint)s = 'before_completion')
-           END
+       AND i.state = 'deferred_next_turn' AND i.claim_generation IS DISTINCT FROM f.generation
 
 -- fragment: is_sound_input
 -- A damaged input has to fail before the claim commits; the rule is that of rules/inputs.py.
@@ -142,27 +144,43 @@ CASE WHEN i.digest <> encode(sha256(convert_to(concat_ws(chr(10), i.submitted, i
           AND i.submitted::json ->> 'min_boundary' = i.min_boundary THEN true
          ELSE holdfast.damaged('turn_input', i.input_id) END
 
--- name: claim_inputs
-WITH {moment}, {fence}, ready AS MATERIALIZED (
-    SELECT i.* FROM fence f CROSS JOIN LATERAL (
-        SELECT i.seq, 'tic:' || i.seq || ':' || i.claim_count + 1 AS claim_id
-          FROM holdfast.turn_input i
-         WHERE {input_candidate} ORDER BY i.seq LIMIT %(max_inputs)s) i
-), chosen AS MATERIALIZED (
+-- fragment: chosen_inputs
+chosen AS MATERIALIZED (
     SELECT r.seq, f.claim_id, {is_sound_input} AS is_sound
-      FROM ready r CROSS JOIN (SELECT claim_id FROM ready ORDER BY seq LIMIT 1) f
+      FROM ready r
+      CROSS JOIN (SELECT 'tic:' || seq || ':' || claim_count + 1 AS claim_id
+                    FROM ready ORDER BY seq LIMIT 1) f
       JOIN holdfast.turn_input i ON i.seq = r.seq
-), claimed AS (
-    UPDATE holdfast.turn_input i
-       SET state = CASE WHEN %(turn_id)s::text IS NULL THEN i.state ELSE 'accepted' END,
-           claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
+)
+
+-- fragment: claim_them
+claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
            claim_generation = %(generation)s, claim_count = i.claim_count + 1
       FROM chosen c
      WHERE i.seq = c.seq AND c.is_sound
     RETURNING {input_columns}
 )
 SELECT {lease_columns}, i.*
-  FROM moment m LEFT JOIN claimed i ON true ORDER BY i.seq;
+  FROM moment m LEFT JOIN claimed i ON true ORDER BY i.seq
+
+-- name: claim_turn_inputs
+WITH {moment}, {fence}, ready AS MATERIALIZED (
+    SELECT i.* FROM fence f CROSS JOIN LATERAL (
+        SELECT i.seq, i.claim_count FROM holdfast.turn_input i
+         WHERE {for_the_turn} ORDER BY i.seq LIMIT %(max_inputs)s) i
+), {chosen_inputs}, claimed AS (
+    UPDATE holdfast.turn_input i
+       SET state = 'accepted', {claim_them};
+
+-- name: claim_next_inputs
+-- Their state stays as it is.
+WITH {moment}, {fence}, ready AS MATERIALIZED (
+    SELECT i.* FROM fence f CROSS JOIN LATERAL (
+        SELECT i.seq, i.claim_count FROM holdfast.turn_input i
+         WHERE {for_the_next} ORDER BY i.seq LIMIT %(max_inputs)s) i
+), {chosen_inputs}, claimed AS (
+    UPDATE holdfast.turn_input i
+       SET {claim_them};
 
 -- name: abandon_inputs
 UPDATE holdfast.turn_input i
@@ -214,15 +232,16 @@ UPDATE holdfast.turn_input i
  WHERE i.session = %(session)s AND i.ended_at_ms IS NULL AND i.turn_id = %(turn_id)s;
 
 -- name: probe_checkpoint
--- Whether a claim at a checkpoint would find anything, as far as can be told without a lock.
+-- Whether a claim at a checkpoint would find anything, as far as can be told without a lock. Work of
+-- a class that we do not know it does find, and fails as damaged.
 WITH {moment}, f AS MATERIALIZED (
     SELECT m.key, %(generation)s::bigint AS generation, m.now_ms FROM moment m
 )
 SELECT f.key,
-       %(wants_inputs)s AND EXISTS (SELECT 1 FROM holdfast.turn_input i WHERE {input_candidate})
+       %(wants_inputs)s AND EXISTS (SELECT 1 FROM holdfast.turn_input i WHERE {for_the_turn})
            AS has_inputs,
        %(wants_work)s AND coalesce(
-           (SELECT w.class = 'turn_work' AND w.delivery = 'earliest_safe_boundary'
+           (SELECT w.class <> 'session_command' AND w.delivery = 'earliest_safe_boundary'
               FROM holdfast.work w WHERE {candidate} ORDER BY w.seq LIMIT 1), false) AS has_work
   FROM f;
 

@@ -33,6 +33,7 @@ SELECT session FROM holdfast.removal ORDER BY session LIMIT 1;
 -- name: remove_rows
 -- One batch of what a deleted session left behind; its branches become nobody's. A session may have
 -- much of a table, so the order is an index's: else the table would be read until a batch is full.
+-- Batches are asked for in a range of one session, since in the order of `seq` alone all would be.
 WITH hidden_batch AS (
     SELECT session, branch, ordinal FROM holdfast.hidden
      WHERE session = %(session)s ORDER BY branch, ordinal LIMIT %(limit)s
@@ -63,7 +64,8 @@ WITH hidden_batch AS (
     RETURNING i.session
 ), work_batch AS (
     SELECT seq FROM holdfast.work
-     WHERE session = %(session)s AND settled_at_ms IS NULL ORDER BY ready_at_ms LIMIT %(limit)s
+     WHERE session BETWEEN %(session)s AND %(session)s AND settled_at_ms IS NULL
+     ORDER BY session, seq LIMIT %(limit)s
 ), emptied AS (
     DELETE FROM holdfast.work w USING work_batch t WHERE w.seq = t.seq RETURNING w.session
 ), receipt_batch AS (

@@ -182,7 +182,8 @@ SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms FROM locked s ORDER BY s.id;
 
 -- name: delete_sessions
 -- What a listing, a lookup or the collector could still find goes at once; rows that nothing
--- can reach without the session's row are left to vacuum (FAC-10).
+-- can reach without the session's row are left to vacuum (FAC-10). Work for later goes at once too:
+-- whoever asks when there will be more to do would meet it until its time has come.
 WITH gone AS (
     DELETE FROM holdfast.session WHERE key = ANY (%(sessions)s::bigint[])
 ), undescribed AS (
@@ -193,6 +194,10 @@ WITH gone AS (
     DELETE FROM holdfast.label WHERE session = ANY (%(sessions)s::bigint[])
 ), unready AS (
     DELETE FROM holdfast.readiness WHERE session = ANY (%(sessions)s::bigint[])
+), unplanned AS (
+    DELETE FROM holdfast.work
+     WHERE session = ANY (%(sessions)s::bigint[])
+       AND settled_at_ms IS NULL AND available_at_ms > enqueued_at_ms
 ), stateless AS (
     DELETE FROM holdfast.head_state WHERE session = ANY (%(sessions)s::bigint[])
 ), unreferenced AS (

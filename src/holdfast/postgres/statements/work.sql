@@ -7,8 +7,12 @@
 -- that it takes to be short, or all of ten thousand sessions.
 
 -- name: lock_section
--- The session's section, without making it present.
-SELECT key FROM holdfast.session WHERE id = %(session_id)s FOR NO KEY UPDATE;
+-- The session's section, without making it present. What has no other guard than the section asks
+-- `section` whether it was entered: a session that appears behind this statement was not.
+WITH locked AS MATERIALIZED (
+    SELECT key FROM holdfast.session WHERE id = %(session_id)s FOR NO KEY UPDATE
+)
+SELECT key, set_config('holdfast.section', key::text, true) AS entered FROM locked;
 
 -- name: lock_sections
 -- Several sections, in id order, so that two callers never wait for each other crosswise.
@@ -28,6 +32,15 @@ m.key, m.generation, m.owner_id, m.incarnation_id, m.liveness, m.token, m.claime
 moment AS MATERIALIZED (
     SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms
       FROM holdfast.session s WHERE s.id = %(session_id)s
+)
+
+-- fragment: section
+-- As `moment`, of a session that this transaction has entered by `lock_section`.
+moment AS MATERIALIZED (
+    SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms
+      FROM holdfast.session s
+     WHERE s.id = %(session_id)s AND s.key = coalesce(%(bound_key)s, s.key)
+       AND s.key::text = current_setting('holdfast.section', true)
 )
 
 -- fragment: fence
@@ -72,15 +85,21 @@ WITH drafts AS MATERIALIZED (
       FROM drafts d JOIN entered e ON e.id = d.session_id CROSS JOIN clock c
      ORDER BY d.place
     ON CONFLICT (session, source_key) WHERE source_key IS NOT NULL DO NOTHING
-    RETURNING w.session AS key, w.batch_id, w.seq, w.enqueued_at_ms, w.ready_at_ms
+    RETURNING w.session AS key, w.batch_id, w.seq, w.enqueued_at_ms, w.ready_at_ms,
+              w.available_at_ms > w.enqueued_at_ms AS waits
 ), readied AS (
-    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms)
-    SELECT e.key, e.id, min(s.ready_at_ms)
+    INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms, waits)
+    SELECT e.key, e.id, min(s.ready_at_ms), bool_and(s.waits)
       FROM stored s JOIN entered e ON e.key = s.key GROUP BY e.key, e.id
-    ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
-     WHERE excluded.ready_at_ms < r.ready_at_ms
+    {or_readier}
 )
 SELECT key, batch_id, seq, enqueued_at_ms FROM stored;
+
+-- fragment: or_readier
+ON CONFLICT (session) DO UPDATE
+       SET ready_at_ms = least(r.ready_at_ms, excluded.ready_at_ms),
+           waits = r.waits AND excluded.waits
+     WHERE excluded.ready_at_ms < r.ready_at_ms OR excluded.waits < r.waits
 
 -- fragment: known
 -- What is stored under the source keys of some drafts, and their sessions.
@@ -118,9 +137,9 @@ SELECT w.*
  ORDER BY w.seq;
 
 -- name: cancel_work
-WITH {moment}
+WITH {section}
 DELETE FROM holdfast.work w USING moment m
- WHERE w.session = m.key AND m.key = coalesce(%(bound_key)s, m.key)
+ WHERE w.session = m.key
    AND w.batch_id = %(batch_id)s AND w.settled_at_ms IS NULL AND NOT {claim_is_live}
 RETURNING {batch_columns};
 
@@ -235,41 +254,85 @@ UPDATE holdfast.work w
  WHERE w.seq = ANY (%(seqs)s::bigint[]) AND w.source_key IS NOT NULL AND w.dedupe <> 'pending';
 
 -- name: refresh_readiness
--- When the session has something to do, after something was settled, cancelled or deferred.
-WITH due AS MATERIALIZED (
-    SELECT s.key, s.id, least(
-               (SELECT min(w.ready_at_ms) FROM holdfast.work w
-                 WHERE w.session = s.key AND w.settled_at_ms IS NULL),
-               (SELECT min(i.ready_at_ms) FROM holdfast.turn_input i
-                 WHERE i.session = s.key AND i.state = 'deferred_next_turn')) AS ready_at_ms
-      FROM holdfast.session s WHERE s.id = %(session_id)s
+-- When the session has something to do, after something was settled or deferred.
+WITH {due}
+INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms, waits)
+SELECT key, id, ready_at_ms, waits FROM due WHERE ready_at_ms IS NOT NULL
+ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms, waits = excluded.waits
+ WHERE (r.ready_at_ms, r.waits) <> (excluded.ready_at_ms, excluded.waits);
+
+-- name: trim_readiness
+-- The same after a cancellation, which never makes ready what was not. A row is not made here:
+-- where the section's lock found no session, there is no lock to make one under.
+WITH {due}
+UPDATE holdfast.readiness r SET ready_at_ms = d.ready_at_ms, waits = d.waits
+  FROM due d
+ WHERE r.session = d.key AND d.ready_at_ms IS NOT NULL
+   AND (r.ready_at_ms, r.waits) <> (d.ready_at_ms, d.waits);
+
+-- fragment: due
+-- When it has, or the end of that.
+due AS MATERIALIZED (
+    SELECT s.key, s.id, least(t.at_once, t.delayed, t.deferred) AS ready_at_ms,
+           t.at_once IS NULL AND t.deferred IS NULL AS waits
+      FROM holdfast.session s CROSS JOIN LATERAL (
+           SELECT (SELECT min(w.ready_at_ms) FROM holdfast.work w
+                    WHERE w.session = s.key AND w.settled_at_ms IS NULL
+                      AND w.available_at_ms <= w.enqueued_at_ms) AS at_once,
+                  (SELECT min(w.ready_at_ms) FROM holdfast.work w
+                    WHERE w.session = s.key AND w.settled_at_ms IS NULL
+                      AND w.available_at_ms > w.enqueued_at_ms) AS delayed,
+                  (SELECT min(i.ready_at_ms) FROM holdfast.turn_input i
+                    WHERE i.session = s.key AND i.state = 'deferred_next_turn') AS deferred) t
+     WHERE s.id = %(session_id)s
 ), idle AS (
     DELETE FROM holdfast.readiness r USING due d
      WHERE r.session = d.key AND d.ready_at_ms IS NULL
 )
-INSERT INTO holdfast.readiness AS r (session, id, ready_at_ms)
-SELECT key, id, ready_at_ms FROM due WHERE ready_at_ms IS NOT NULL
-ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
- WHERE r.ready_at_ms <> excluded.ready_at_ms;
 
 -- name: ready_sessions
--- Longest ready first; sessions at work are passed over.
+-- Longest ready first; sessions at work are passed over. What was enqueued for later is ready when
+-- its instant has come. What was not is ready at once, unless the clock was set back since: then
+-- its instants order it, and whether it is available is looked up.
 WITH clock AS MATERIALIZED (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms)
-SELECT r.id, r.ready_at_ms
-  FROM holdfast.readiness r CROSS JOIN LATERAL (
-       SELECT owner_id, expires_at_ms FROM holdfast.session WHERE key = r.session LIMIT 1) s
- WHERE r.ready_at_ms <= (SELECT now_ms FROM clock)
-   AND (r.ready_at_ms, r.id) > (%(after_ready)s, %(after_id)s)
-   AND NOT (s.owner_id IS NOT NULL AND s.expires_at_ms > (SELECT now_ms FROM clock))
+SELECT * FROM (
+    (SELECT r.id, r.ready_at_ms
+       FROM {serving}
+      WHERE r.waits AND r.ready_at_ms <= (SELECT now_ms FROM clock) AND {on_the_page}
+      ORDER BY r.ready_at_ms, r.id LIMIT %(limit)s)
+     UNION ALL
+    (SELECT r.id, r.ready_at_ms
+       FROM {serving}
+      WHERE NOT r.waits AND (r.ready_at_ms <= (SELECT now_ms FROM clock) OR {available})
+        AND {on_the_page}
+      ORDER BY r.ready_at_ms, r.id LIMIT %(limit)s)) r
  ORDER BY r.ready_at_ms, r.id LIMIT %(limit)s;
 
+-- fragment: serving
+holdfast.readiness r CROSS JOIN LATERAL (
+            SELECT owner_id, expires_at_ms FROM holdfast.session WHERE key = r.session LIMIT 1) s
+
+-- fragment: on_the_page
+(r.ready_at_ms, r.id) > (%(after_ready)s, %(after_id)s)
+        AND NOT (s.owner_id IS NOT NULL AND s.expires_at_ms > (SELECT now_ms FROM clock))
+
+-- fragment: available
+EXISTS (SELECT 1 FROM holdfast.work w
+                 WHERE w.session = r.session AND w.settled_at_ms IS NULL
+                   AND w.available_at_ms <= w.enqueued_at_ms
+                   AND w.available_at_ms <= (SELECT now_ms FROM clock))
+             OR EXISTS (SELECT 1 FROM holdfast.turn_input i
+                         WHERE i.session = r.session AND i.state = 'deferred_next_turn')
+
 -- name: next_ready
+-- What a deletion leaves for a vacuum is passed over, and little: it takes delayed batches along.
 WITH clock AS MATERIALIZED (SELECT holdfast.now_ms(%(now_ms)s) AS now_ms)
-SELECT w.ready_at_ms
-  FROM holdfast.work w JOIN holdfast.session s ON s.key = w.session
- WHERE w.settled_at_ms IS NULL AND w.available_at_ms > w.enqueued_at_ms
-   AND w.ready_at_ms > (SELECT now_ms FROM clock)
- ORDER BY w.ready_at_ms LIMIT 1;
+SELECT w.available_at_ms AS ready_at_ms
+  FROM holdfast.work w CROSS JOIN LATERAL (
+       SELECT 1 FROM holdfast.session WHERE key = w.session LIMIT 1) s
+ WHERE w.settled_at_ms IS NULL AND w.available_at_ms > 0
+   AND w.available_at_ms > (SELECT now_ms FROM clock)
+ ORDER BY w.available_at_ms LIMIT 1;
 
 -- name: prune_receipts
 DELETE FROM holdfast.work w USING (

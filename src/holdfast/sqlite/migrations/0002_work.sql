@@ -33,9 +33,13 @@ CREATE TABLE work (
 CREATE UNIQUE INDEX work_by_source ON work (session, source_key) WHERE source_key IS NOT NULL;
 CREATE INDEX work_in_order ON work (session, seq) WHERE settled_at_ms IS NULL;
 CREATE INDEX work_by_claim ON work (session, claim_token) WHERE claim_token IS NOT NULL;
-CREATE INDEX work_by_readiness ON work (session, ready_at_ms) WHERE settled_at_ms IS NULL;
-CREATE INDEX work_delayed ON work (ready_at_ms)
+-- Apart, so that it is told by one look whether any was available at once.
+CREATE INDEX work_available_at_once ON work (session, ready_at_ms)
+    WHERE settled_at_ms IS NULL AND available_at_ms <= enqueued_at_ms;
+CREATE INDEX work_delayed ON work (session, ready_at_ms)
     WHERE settled_at_ms IS NULL AND available_at_ms > enqueued_at_ms;
+CREATE INDEX work_by_availability ON work (available_at_ms)
+    WHERE settled_at_ms IS NULL AND available_at_ms > 0;
 CREATE INDEX work_settled ON work (session, settled_at_ms) WHERE settled_at_ms IS NOT NULL;
 
 -- User text that was admitted. Where it is bound to now (turn_id and min_boundary, none for the
@@ -67,6 +71,8 @@ CREATE UNIQUE INDEX turn_input_by_source ON turn_input (session, source_key)
     WHERE source_key IS NOT NULL;
 CREATE INDEX turn_input_in_order ON turn_input (session, seq);
 CREATE INDEX turn_input_open ON turn_input (session, seq) WHERE ended_at_ms IS NULL;
+CREATE INDEX turn_input_of_turn ON turn_input (session, turn_id, seq)
+    WHERE ended_at_ms IS NULL AND turn_id IS NOT NULL;
 CREATE INDEX turn_input_by_claim ON turn_input (session, claim_token)
     WHERE claim_token IS NOT NULL;
 CREATE INDEX turn_input_by_readiness ON turn_input (session, ready_at_ms)
@@ -77,6 +83,9 @@ CREATE INDEX turn_input_ended ON turn_input (session, ended_at_ms) WHERE ended_a
 CREATE TABLE readiness (
     session INTEGER PRIMARY KEY,
     id TEXT NOT NULL,
-    ready_at_ms INTEGER NOT NULL
+    ready_at_ms INTEGER NOT NULL,
+    -- whether all of it was enqueued for later: if not, no clock that steps back may hide it
+    waits INTEGER NOT NULL
 );
-CREATE INDEX readiness_in_order ON readiness (ready_at_ms, id);
+CREATE INDEX readiness_in_order ON readiness (ready_at_ms, id) WHERE NOT waits;
+CREATE INDEX readiness_to_come ON readiness (ready_at_ms, id) WHERE waits;

@@ -18,12 +18,11 @@ SELECT s.key, :input_id, :source_key, :submitted, :turn_id, :min_boundary, :stat
 ON CONFLICT DO NOTHING
 RETURNING session AS key, seq, input_id, source_key, submitted, turn_id, min_boundary, state,
           enqueued_at_ms, digest, body, claim_id, claim_owner, claim_generation, claim_count;
-INSERT INTO readiness (session, id, ready_at_ms)
-SELECT s.key, s.id, i.ready_at_ms
+INSERT INTO readiness (session, id, ready_at_ms, waits)
+SELECT s.key, s.id, i.ready_at_ms, 0
   FROM session s CROSS JOIN turn_input i ON i.session = s.key AND i.input_id = :input_id
  WHERE s.id = :session_id AND i.state = 'deferred_next_turn'
-ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
- WHERE excluded.ready_at_ms < ready_at_ms;
+{or_readier};
 
 -- name: known_inputs
 -- What is stored under an id or a source key, and the session.
@@ -94,34 +93,51 @@ UPDATE turn_input {cancel}
  WHERE seq IN (SELECT i.seq FROM {behind} AND {cancellable})
    AND (SELECT count(*) FROM (SELECT 1 FROM {behind} LIMIT :maximum + 1)) <= :maximum;
 
--- fragment: input_candidate
--- Of a turn, at a checkpoint of it; without a turn, of the next one.
-i.session = f.key AND i.ended_at_ms IS NULL AND i.claim_generation IS NOT f.generation
-       AND CASE WHEN :turn_id IS NULL THEN i.state = 'deferred_next_turn'
-                ELSE i.state = 'pending_active' AND i.turn_id = :turn_id
-                     AND (i.min_boundary = 'after_work' OR :checkpoint = 'before_completion')
-           END
+-- fragment: for_the_turn
+-- Admitted at a checkpoint of their turn.
+i.session = f.key AND i.ended_at_ms IS NULL AND i.turn_id = :turn_id
+       AND i.state = 'pending_active' AND i.claim_generation IS NOT f.generation
+       AND (i.min_boundary = 'after_work' OR :checkpoint = 'before_completion')
 
--- name: claim_inputs
--- A damaged input is found when the rows are decoded, and that takes the claim back.
-WITH {fence},
-ready AS MATERIALIZED (
-    SELECT i.seq, 'tic:' || i.seq || ':' || (i.claim_count + 1) AS claim_id
-      FROM fence f CROSS JOIN turn_input i ON {input_candidate}
-     ORDER BY i.seq LIMIT :max_inputs
-),
+-- fragment: for_the_next
+i.session = f.key AND i.ended_at_ms IS NULL
+       AND i.state = 'deferred_next_turn' AND i.claim_generation IS NOT f.generation
+
+-- fragment: chosen_inputs
 chosen AS (
     SELECT r.seq, f.claim_id
-      FROM ready r CROSS JOIN (SELECT claim_id FROM ready ORDER BY seq LIMIT 1) f
+      FROM ready r
+      CROSS JOIN (SELECT 'tic:' || seq || ':' || (claim_count + 1) AS claim_id
+                    FROM ready ORDER BY seq LIMIT 1) f
 )
-UPDATE turn_input AS i
-   SET state = CASE WHEN :turn_id IS NULL THEN i.state ELSE 'accepted' END,
-       claim_id = c.claim_id, claim_token = :claim_token, claim_owner = :owner_id,
+
+-- fragment: claim_them
+claim_id = c.claim_id, claim_token = :claim_token, claim_owner = :owner_id,
        claim_generation = :generation, claim_count = i.claim_count + 1
   FROM chosen c WHERE i.seq = c.seq;
 SELECT {lease_columns}, {input_columns}
   FROM session s LEFT JOIN turn_input i ON i.session = s.key AND i.claim_token = :claim_token
- WHERE s.id = :session_id ORDER BY i.seq;
+ WHERE s.id = :session_id ORDER BY i.seq
+
+-- name: claim_turn_inputs
+-- A damaged input is found when the rows are decoded, and that takes the claim back.
+WITH {fence},
+ready AS MATERIALIZED (
+    SELECT i.seq, i.claim_count FROM fence f CROSS JOIN turn_input i ON {for_the_turn}
+     ORDER BY i.seq LIMIT :max_inputs
+),
+{chosen_inputs}
+UPDATE turn_input AS i SET state = 'accepted', {claim_them};
+
+-- name: claim_next_inputs
+-- Their state stays as it is.
+WITH {fence},
+ready AS MATERIALIZED (
+    SELECT i.seq, i.claim_count FROM fence f CROSS JOIN turn_input i ON {for_the_next}
+     ORDER BY i.seq LIMIT :max_inputs
+),
+{chosen_inputs}
+UPDATE turn_input AS i SET {claim_them};
 
 -- name: abandon_inputs
 UPDATE turn_input AS i
@@ -178,12 +194,13 @@ UPDATE turn_input
  WHERE session = :session AND ended_at_ms IS NULL AND turn_id = :turn_id;
 
 -- name: probe_checkpoint
--- Whether a claim at a checkpoint would find anything, as far as can be told without a lock.
+-- Whether a claim at a checkpoint would find anything, as far as can be told without a lock. Work of
+-- a class that we do not know it does find, and fails as damaged.
 WITH f AS (SELECT s.key, :generation AS generation FROM session s WHERE s.id = :session_id)
 SELECT f.key,
-       :wants_inputs AND EXISTS (SELECT 1 FROM turn_input i WHERE {input_candidate}) AS has_inputs,
+       :wants_inputs AND EXISTS (SELECT 1 FROM turn_input i WHERE {for_the_turn}) AS has_inputs,
        :wants_work AND coalesce(
-           (SELECT w.class = 'turn_work' AND w.delivery = 'earliest_safe_boundary'
+           (SELECT w.class <> 'session_command' AND w.delivery = 'earliest_safe_boundary'
               FROM work w WHERE {candidate} ORDER BY w.seq LIMIT 1), 0) AS has_work
   FROM f;
 

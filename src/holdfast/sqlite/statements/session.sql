@@ -123,12 +123,16 @@ SELECT s.*, :now_ms AS now_ms
 
 -- name: delete_sessions
 -- What a listing, a lookup or the collector could still find goes at once; rows that nothing
--- can reach without the session's row are left to vacuum (FAC-10).
+-- can reach without the session's row are left to vacuum (FAC-10). Work for later goes at once too:
+-- whoever asks when there will be more to do would meet it until its time has come.
 DELETE FROM session WHERE key IN (SELECT value FROM json_each(:sessions));
 DELETE FROM session_meta WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM listing WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM label WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM readiness WHERE session IN (SELECT value FROM json_each(:sessions));
+DELETE FROM work
+ WHERE session IN (SELECT value FROM json_each(:sessions))
+   AND settled_at_ms IS NULL AND available_at_ms > enqueued_at_ms;
 DELETE FROM head_state WHERE session IN (SELECT value FROM json_each(:sessions));
 DELETE FROM blob_ref WHERE session IN (SELECT value FROM json_each(:sessions));
 INSERT INTO removal (session) SELECT value FROM json_each(:sessions);

@@ -42,14 +42,19 @@ SELECT s.key, d.value ->> 'batch_id', d.value ->> 'class', d.value ->> 'delivery
  ORDER BY d.key
 ON CONFLICT (session, source_key) WHERE source_key IS NOT NULL DO NOTHING
 RETURNING session AS key, batch_id, seq, enqueued_at_ms;
-INSERT INTO readiness (session, id, ready_at_ms)
-SELECT s.key, s.id, min(w.ready_at_ms)
+INSERT INTO readiness (session, id, ready_at_ms, waits)
+SELECT s.key, s.id, min(w.ready_at_ms), min(w.available_at_ms > w.enqueued_at_ms)
   FROM json_each(:drafts) d
   CROSS JOIN work w ON w.batch_id = d.value ->> 'batch_id'
   CROSS JOIN session s ON s.key = w.session
  GROUP BY s.key, s.id
-ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
- WHERE excluded.ready_at_ms < ready_at_ms;
+{or_readier};
+
+-- fragment: or_readier
+ON CONFLICT (session) DO UPDATE
+   SET ready_at_ms = min(readiness.ready_at_ms, excluded.ready_at_ms),
+       waits = min(readiness.waits, excluded.waits)
+ WHERE excluded.ready_at_ms < readiness.ready_at_ms OR excluded.waits < readiness.waits
 
 -- fragment: known
 -- What is stored under the source keys of some drafts, and their sessions.
@@ -175,46 +180,80 @@ UPDATE work
  WHERE seq IN (SELECT value FROM json_each(:seqs));
 
 -- name: refresh_readiness
--- When the session has something to do, after something was settled, cancelled or deferred.
+-- When the session has something to do, after something was settled or deferred.
 DELETE FROM readiness
  WHERE session = (SELECT key FROM session WHERE id = :session_id)
    AND NOT EXISTS (SELECT 1 FROM ({due}));
-INSERT INTO readiness (session, id, ready_at_ms)
+INSERT INTO readiness (session, id, ready_at_ms, waits)
 SELECT * FROM ({due}) WHERE true
-ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms
- WHERE excluded.ready_at_ms <> ready_at_ms;
+ON CONFLICT (session) DO UPDATE SET ready_at_ms = excluded.ready_at_ms, waits = excluded.waits
+ WHERE (excluded.ready_at_ms, excluded.waits) <> (readiness.ready_at_ms, readiness.waits);
+
+-- name: trim_readiness
+-- The same after a cancellation, which never makes ready what was not.
+DELETE FROM readiness
+ WHERE session = (SELECT key FROM session WHERE id = :session_id)
+   AND NOT EXISTS (SELECT 1 FROM ({due}));
+UPDATE readiness SET ready_at_ms = d.ready_at_ms, waits = d.waits
+  FROM ({due}) d
+ WHERE session = d.key
+   AND (d.ready_at_ms, d.waits) <> (readiness.ready_at_ms, readiness.waits);
 
 -- fragment: due
-SELECT s.key, s.id, min(t.ready_at_ms) AS ready_at_ms
+SELECT s.key, s.id, min(t.ready_at_ms) AS ready_at_ms, min(t.waits) AS waits
        FROM session s
        CROSS JOIN (
             SELECT (SELECT w.ready_at_ms FROM work w
                      WHERE w.session = (SELECT key FROM session WHERE id = :session_id)
-                       AND w.settled_at_ms IS NULL
-                     ORDER BY w.ready_at_ms LIMIT 1) AS ready_at_ms
+                       AND w.settled_at_ms IS NULL AND w.available_at_ms <= w.enqueued_at_ms
+                     ORDER BY w.ready_at_ms LIMIT 1) AS ready_at_ms, 0 AS waits
+             UNION ALL
+            SELECT (SELECT w.ready_at_ms FROM work w
+                     WHERE w.session = (SELECT key FROM session WHERE id = :session_id)
+                       AND w.settled_at_ms IS NULL AND w.available_at_ms > w.enqueued_at_ms
+                     ORDER BY w.ready_at_ms LIMIT 1), 1
              UNION ALL
             SELECT (SELECT i.ready_at_ms FROM turn_input i
                      WHERE i.session = (SELECT key FROM session WHERE id = :session_id)
                        AND i.state = 'deferred_next_turn'
-                     ORDER BY i.ready_at_ms LIMIT 1)) t
+                     ORDER BY i.ready_at_ms LIMIT 1), 0) t
       WHERE s.id = :session_id AND t.ready_at_ms IS NOT NULL
       GROUP BY s.key, s.id
 
 -- name: ready_sessions
--- Longest ready first; sessions at work are passed over.
-SELECT r.id, r.ready_at_ms
-  FROM readiness r CROSS JOIN session s ON s.key = r.session
- WHERE r.ready_at_ms <= :now_ms
-   AND (r.ready_at_ms, r.id) > (:after_ready, :after_id)
-   AND NOT (s.owner_id IS NOT NULL AND s.expires_at_ms > :now_ms)
- ORDER BY r.ready_at_ms, r.id LIMIT :limit;
+-- Longest ready first; sessions at work are passed over. What was enqueued for later is ready when
+-- its instant has come. What was not is ready at once, unless the clock was set back since: then
+-- its instants order it, and whether it is available is looked up.
+SELECT * FROM (
+    SELECT r.id, r.ready_at_ms
+      FROM readiness r CROSS JOIN session s ON s.key = r.session
+     WHERE r.waits AND r.ready_at_ms <= :now_ms AND {on_the_page}
+     ORDER BY r.ready_at_ms, r.id LIMIT :limit)
+ UNION ALL
+SELECT * FROM (
+    SELECT r.id, r.ready_at_ms
+      FROM readiness r CROSS JOIN session s ON s.key = r.session
+     WHERE NOT r.waits AND (r.ready_at_ms <= :now_ms OR {available}) AND {on_the_page}
+     ORDER BY r.ready_at_ms, r.id LIMIT :limit)
+ ORDER BY ready_at_ms, id LIMIT :limit;
+
+-- fragment: on_the_page
+(r.ready_at_ms, r.id) > (:after_ready, :after_id)
+       AND NOT (s.owner_id IS NOT NULL AND s.expires_at_ms > :now_ms)
+
+-- fragment: available
+EXISTS (SELECT 1 FROM work w
+              WHERE w.session = r.session AND w.settled_at_ms IS NULL
+                AND w.available_at_ms <= w.enqueued_at_ms AND w.available_at_ms <= :now_ms)
+       OR EXISTS (SELECT 1 FROM turn_input i
+                   WHERE i.session = r.session AND i.state = 'deferred_next_turn')
 
 -- name: next_ready
-SELECT w.ready_at_ms
-  FROM work w INDEXED BY work_delayed CROSS JOIN session s ON s.key = w.session
- WHERE w.settled_at_ms IS NULL AND w.available_at_ms > w.enqueued_at_ms
-   AND w.ready_at_ms > :now_ms
- ORDER BY w.ready_at_ms LIMIT 1;
+-- What a deletion leaves for a vacuum is passed over, and little: it takes delayed batches along.
+SELECT w.available_at_ms AS ready_at_ms
+  FROM work w INDEXED BY work_by_availability CROSS JOIN session s ON s.key = w.session
+ WHERE w.settled_at_ms IS NULL AND w.available_at_ms > 0 AND w.available_at_ms > :now_ms
+ ORDER BY w.available_at_ms LIMIT 1;
 
 -- name: prune_receipts
 DELETE FROM work WHERE seq IN (

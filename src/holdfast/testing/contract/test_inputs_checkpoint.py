@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -132,6 +134,24 @@ def test_where_nothing_can_be_claimed_nothing_is_written(
     assert (backend.counts["probe_checkpoint"], backend.counts["lock_section"]) == (1, 0)
     assert backend.counts["transactions"] <= 1
     assert world.dump(store) == before
+
+
+def test_the_look_before_it_never_runs_on_a_loop(world: World, store: Any) -> None:
+    real = world.real(store)
+    enqueue(store, available_at_ms=2**60)
+    lease = lease_on(store, "s1")
+    threads: list[int] = []
+    world.backend(store).on_statement = lambda *_: threads.append(threading.get_ident())
+
+    async def on_a_loop() -> tuple[Any, int]:
+        return await at_checkpoint(real.aio, lease), threading.get_ident()
+
+    taken, loop = asyncio.run(on_a_loop())
+
+    world.backend(store).on_statement = None
+    assert taken == NOTHING
+    assert threads
+    assert loop not in threads
 
 
 @pytest.mark.scenario("INP-T18")

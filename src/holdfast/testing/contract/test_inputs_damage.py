@@ -63,6 +63,21 @@ def test_an_unknown_state_is_no_state(world: World, store: Any) -> None:
     corrupt(lambda: cancel_one(store, "bad"))
 
 
+def test_where_one_input_has_an_unknown_state_none_beside_it_is_cancelled(
+    world: World, store: Any
+) -> None:
+    for input_id in ("before", "bad", "after"):
+        submit(store, input_id, input_id=input_id)
+    world.sql(store, "UPDATE {turn_input} SET state = 'lost' WHERE input_id = 'bad'")
+    before = world.dump(store)
+
+    corrupt(lambda: store.inputs.cancel("s1", ["after", "bad", "before"]))
+    corrupt(lambda: store.inputs.cancel_suffix("s1", "before"))
+
+    assert world.dump(store) == before
+    assert cancel_one(store, "after").outcome == "cancelled"
+
+
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_damaged_input_is_claimed_by_nobody_and_nothing_beside_it(
     world: World, store: Any, edit: str

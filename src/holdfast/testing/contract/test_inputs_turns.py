@@ -67,6 +67,22 @@ def test_a_terminal_commit_completes_its_claim_and_defers_the_rest(
 
 
 @pytest.mark.scenario("INP-T12")
+def test_what_is_deferred_while_claimed_can_be_claimed_again_under_the_same_lease(
+    store: Any,
+) -> None:
+    submit(store, "hi", "t", input_id="hi")
+    lease = lease_on(store, "s1")
+    accepted = store.inputs.claim_active(lease, "t", "after_work")
+
+    settle(store, lease, interrupted_turn_input_turn_id="t")
+    claim = store.inputs.claim_next(lease)
+
+    assert (claim.input_ids, claim.claim_count) == (["hi"], 2)
+    with pytest.raises(TurnInputClaimSuperseded):
+        settle(store, lease, completed_turn_input_claims=[accepted])
+    settle(store, lease, completed_turn_input_claims=[claim])
+
+
 def test_what_was_cancelled_or_completed_is_not_deferred(store: Any) -> None:
     submit(store, "cancelled", "t1", input_id="i")
     submit(store, "completed", "t1")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,9 +16,24 @@ from holdfast import (
     SessionDeleted,
     TurnInputClaimSuperseded,
 )
-from holdfast.testing.contract.lanes import pending, said, settle, states, submit
+from holdfast.testing.contract.lanes import (
+    enqueue,
+    pending,
+    queued,
+    said,
+    settle,
+    states,
+    submit,
+    work,
+)
 from holdfast.testing.contract.samples import lease_on
-from holdfast.testing.contract.test_backends_waiting import DELETED, RELEASED, TAKEN, after
+from holdfast.testing.contract.test_backends_waiting import (
+    _WAITING,
+    DELETED,
+    RELEASED,
+    TAKEN,
+    after,
+)
 from holdfast.testing.world import World
 
 CLAIMS: dict[str, Callable[[Any, Any], Any]] = {
@@ -84,6 +101,33 @@ def test_a_cancellation_meets_the_claim_that_came_first(world: World, store: Any
 
 
 @pytest.mark.scenario("BAK-T7")
+@pytest.mark.parametrize("name", ["one", "suffix", "work"])
+def test_a_cancellation_does_nothing_in_a_session_that_appeared_behind_its_look(
+    world: World, store: Any, name: str
+) -> None:
+    if not world.is_server:
+        pytest.skip("the lock of the one writer is there before any session")
+    submit(store, "hi", session_id="other", input_id="i")
+    batch_id = enqueue(store, session_id="other").batch_id
+    act = {
+        "one": lambda: store.inputs.cancel("s1", ["i"])[0].outcome,
+        "suffix": lambda: store.inputs.cancel_suffix("s1", "i")[0].outcome,
+        "work": lambda: store.queue.cancel("s1", batch_id),
+    }[name]
+    # It stops between its look at the section, in which there is no such session, and the rest.
+    stopped = "LOCK TABLE {%s} IN ACCESS EXCLUSIVE MODE" % (
+        "work" if name == "work" else "turn_input"
+    )
+    appears = ("UPDATE {session} SET id = 's1'", "DELETE FROM {readiness}")
+
+    outcome = after(world, store, stopped, *appears, act=act)
+
+    assert outcome in ("not_found", "anchor_not_found", None)
+    assert (pending(store), queued(store)) == (["hi"], ["tick"])
+    assert store.queue.ready_sessions() == [], "without the lock nothing is made ready"
+
+
+@pytest.mark.scenario("BAK-T7")
 def test_a_completion_meets_what_became_of_its_claim(world: World, store: Any) -> None:
     submit(store, "hi")
     lease = lease_on(store, "s1")
@@ -122,6 +166,38 @@ def test_a_submission_meets_the_key_that_was_used_meanwhile(world: World, store:
     assert isinstance(conflict, PendingTurnInputSourceKeyConflict)
     assert conflict.existing_input_id == other.input_id == same.input_id
     assert len(store.inputs.list("s1")) == 1
+
+
+@pytest.mark.scenario("BAK-T7")
+@pytest.mark.parametrize("name", ["one", "many", "input"])
+def test_what_waited_for_the_section_has_come_when_its_turn_came(world: World, name: str) -> None:
+    """GEN-7, by the database's own clock."""
+    store = world.open(clock=None)
+    enqueue(store)
+    act = {
+        "one": lambda: enqueue(store).batch,
+        "many": lambda: store.queue.enqueue_many([work()])[0].batch,
+        "input": lambda: submit(store),
+    }[name]
+
+    with ThreadPoolExecutor(1) as thread, world.beneath(store) as run:
+        run("BEGIN" if world.is_server else "BEGIN IMMEDIATE")
+        run(ENTERED)
+        waiting = thread.submit(act)
+        while world.is_server and not run(_WAITING)[0][0]:
+            assert not waiting.done()
+        begun = now = clock_of(world, run)
+        while now < begun + 5:
+            now = clock_of(world, run)
+        run("COMMIT")
+        assert waiting.result().enqueued_at_ms >= now
+
+
+def clock_of(world: World, run: Any) -> int:
+    """What the clock says that such a store goes by."""
+    if not world.is_server:
+        return time.time_ns() // 1_000_000
+    return int(run("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")[0][0])
 
 
 @pytest.mark.scenario("BAK-T7")

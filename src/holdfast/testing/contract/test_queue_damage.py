@@ -126,7 +126,7 @@ def test_a_damaged_command_is_claimed_by_nobody(world: World, store: Any, name: 
     assert world.dump(store) == before
 
 
-@pytest.mark.parametrize("name", ["undecodable", "digest", "slot"])
+@pytest.mark.parametrize("name", ["undecodable", "digest", "slot", "class"])
 def test_a_damaged_batch_is_claimed_at_no_checkpoint(world: World, store: Any, name: str) -> None:
     enqueue(store, "bad", delivery_policy="earliest_safe_boundary", **BAD)
     bad = edit(world, store, name)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.contract.lanes import cancel_one, enqueue, settle, submit, work
+from holdfast.testing.contract.lanes import TTL_MS, cancel_one, enqueue, settle, submit, work
 from holdfast.testing.contract.samples import lease_on
 from holdfast.testing.contract.test_queue_ready import idle, ready
 
@@ -115,6 +115,23 @@ class TestEnds:
             interrupted_turn_input_turn_id="t1",
             release_session_execution_lease=True,
         )
+
+        assert ready(store) == [("s1", since)]
+
+    def test_an_input_taken_back_for_the_next_turn_is_ready_since_then(
+        self, store: Any, clock: ManualClock
+    ) -> None:
+        submit(store, turn_id="t1")
+        lost = lease_on(store, "s1", ttl_ms=TTL_MS)
+        store.inputs.claim_active(lost, "t1", "after_work")
+        clock.advance(TTL_MS)
+        lease = lease_on(store, "s1")
+        since = clock.advance(5)
+
+        store.inputs.recover_orphaned(lease)
+        assert ready(store) == []
+        clock.advance(5)
+        idle(store, lease)
 
         assert ready(store) == [("s1", since)]
 

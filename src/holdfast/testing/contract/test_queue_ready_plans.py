@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import ReadySession, Settings, statements
 from holdfast.operations import queue
-from holdfast.testing.contract.lanes import enqueue
+from holdfast.testing.contract.lanes import enqueue, work
 from holdfast.testing.contract.samples import lease_on
 from holdfast.testing.contract.test_queue_ready import ready
 from holdfast.testing.contract.test_scopes_plans import _EMBEDDED, _ON_SERVER, Recorder
@@ -24,8 +24,13 @@ _BATCHES = (
     " ? + key, 0, ? + key, '', '[]' FROM {session} WHERE key > 1000000"
 )
 _READINESS = (
-    "INSERT INTO {readiness} (session, id, ready_at_ms)"
-    " SELECT key, id, ? + key FROM {session} WHERE key > 1000000"
+    "INSERT INTO {readiness} (session, id, ready_at_ms, waits)"
+    " SELECT key, id, ? + key, true FROM {session} WHERE key > 1000000"
+)
+#: Makes of what was to come what was there at once, and the clock is behind it.
+_AT_ONCE = (
+    "UPDATE {work} SET available_at_ms = 0, enqueued_at_ms = ready_at_ms WHERE session > 1000000",
+    "UPDATE {readiness} SET waits = false WHERE session > 1000000",
 )
 #: Steps of SQLite's machine to one row of PostgreSQL's plans: some dozens, and as many to begin.
 _STEPS = 100
@@ -121,6 +126,24 @@ def test_one_ready_session_beside_a_hundred_thousand_idle_ones_is_one_to_read(
     assert rows_read(world, store, queue.next_ready_at_ms(Settings())) <= FEW
 
 
+def test_what_a_deleted_session_had_to_come_is_not_read(world: World, store: Any) -> None:
+    due = world.clock.now_ms() + 10_000
+    for session_id in ("gone", "kept"):
+        later = [work(session_id=session_id, available_at_ms=due) for _ in range(1_000)]
+        store.queue.enqueue_many(later)
+    enqueue(store, session_id="gone")
+
+    store.sessions.delete("gone")
+
+    assert store.queue.next_ready_at_ms() == due
+    assert rows_read(world, store, queue.next_ready_at_ms(Settings())) <= FEW
+    store.sessions.delete("kept")
+    assert store.queue.next_ready_at_ms() is None
+    assert rows_read(world, store, queue.next_ready_at_ms(Settings())) <= FEW
+    store.maintenance.vacuum()
+    assert world.sql(store, "SELECT count(*) FROM {work}") == [(0,)]
+
+
 def test_a_page_far_down_the_list_reads_what_it_shows(world: World, store: Any) -> None:
     now = world.clock.now_ms()
     enqueue(store)
@@ -133,6 +156,23 @@ def test_a_page_far_down_the_list_reads_what_it_shows(world: World, store: Any) 
     assert rows_read(world, store, queue.ready_sessions(Settings(), 2, last)) <= FEW
     assert rows_read(world, store, queue.ready_sessions(Settings(), 2)) <= FEW
     assert store.queue.next_ready_at_ms() is None
+
+
+def test_after_a_step_back_of_the_clock_a_page_reads_what_it_shows(
+    world: World, store: Any
+) -> None:
+    assert ready(store) == []
+    crowd(world, store, world.clock.now_ms() + 200_000)
+    with world.beneath(store) as run:
+        for change in _AT_ONCE:
+            run(change)
+
+    page = store.queue.ready_sessions(limit=2)
+
+    assert [each.session_id for each in page] == ["other-1", "other-2"]
+    assert rows_read(world, store, queue.ready_sessions(Settings(), 2)) <= FEW
+    last = ReadySession("other-99990", world.clock.now_ms() + 200_000 + 99_990)
+    assert rows_read(world, store, queue.ready_sessions(Settings(), 2, last)) <= FEW
 
 
 def test_sessions_at_work_are_read_and_nothing_beyond_the_page(world: World, store: Any) -> None:

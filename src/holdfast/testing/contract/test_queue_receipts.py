@@ -10,6 +10,7 @@ from holdfast import EnqueueOutcome, InvalidArgument
 from holdfast.testing.clock import ManualClock
 from holdfast.testing.contract.lanes import TTL_MS, names, queued, settle, work
 from holdfast.testing.contract.samples import lease_on
+from holdfast.testing.contract.test_backends_waiting import LOCKED, after
 from holdfast.testing.contract.test_queue_keys import keyed
 from holdfast.testing.world import World
 
@@ -33,6 +34,18 @@ def receipt(found: EnqueueOutcome, batch_id: str, matches: bool = True) -> bool:
     """Whether an answer is that of a settled key."""
     told = EnqueueOutcome(batch_id=batch_id, created=False, content_matches=matches, settled=True)
     return found == told
+
+
+def test_a_key_is_not_forgotten_while_somebody_is_in_its_section(world: World, store: Any) -> None:
+    """Where it was found settled, its receipt is there until that is told."""
+    for act in (
+        lambda: store.sessions.prune_settled_source_keys("s1", 2**60),
+        lambda: store.maintenance.prune_settled_source_keys(2**60),
+    ):
+        store.queue.enqueue(work(source_key="k"))
+        complete(store)
+
+        assert after(world, store, LOCKED, act=act) == 1
 
 
 class TestHorizon:
