@@ -81,7 +81,7 @@ class PostgresBackend:
         patience = Patience("open", self.settings.wait_ms)
         while True:
             try:
-                decision = self._look_or_migrate()
+                decision = self._look_or_migrate(patience)
                 break
             except Failure as failure:
                 if failure.sqlstate not in CONTENDED:
@@ -115,13 +115,16 @@ class PostgresBackend:
         self._afterwards.shutdown(wait=True)
         self._connections.close()
 
-    def _look_or_migrate(self) -> Decision:
+    def _look_or_migrate(self, patience: Patience) -> Decision:
         from holdfast.postgres.migrate import Opening
 
         known = migrations.load(self._migrations_from)
         link = self._connections.first()
         try:
-            return Opening(link, self._schema, self.settings, known).judge()
+            opening = Opening(link, self._schema, self.settings, known, patience)
+            decision = opening.judge()
+            self._shared.inherited = opening.inherited and not self._connections.lent
+            return decision
         finally:
             link.roll_back()
             self._connections.done(link)
@@ -141,7 +144,7 @@ class PostgresBackend:
         patience = Patience(work.name, self.settings.wait_ms)
         while True:
             try:
-                return self._attempt(work)
+                return self._attempt(work, patience)
             except LostRace:
                 patience.pause()
             except Failure as failure:
@@ -151,8 +154,8 @@ class PostgresBackend:
                     raise fault(failure, work.name) from None
                 patience.pause()
 
-    def _attempt(self, work: Work[T]) -> T:
-        transaction = PostgresTransaction(self._shared, work.mode)
+    def _attempt(self, work: Work[T], patience: Patience) -> T:
+        transaction = PostgresTransaction(self._shared, work.mode, patience)
         try:
             result = run_blocking(work.start(transaction))
             transaction.finish()

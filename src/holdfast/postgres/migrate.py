@@ -1,7 +1,8 @@
 """Opening a schema: look, create or migrate, and decide whether this library may use it.
 
 Whoever changes the schema holds a transaction-level advisory lock made of its name and looks
-again under it, so racing openers all succeed; DDL is transactional, so none sees half of it.
+again under it, so racing openers all succeed; DDL is transactional, so none sees half of it. One
+transaction serves for all of this; who opened the connection ends it where nothing was changed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any, NamedTuple
 from holdfast.errors import InvalidArgument, NotAStore, UnsupportedStoreVersion
 from holdfast.migrations import Migration
 from holdfast.postgres.compiled import Schema, compile_text
+from holdfast.postgres.limits import Limits, of_connections
 from holdfast.postgres.link import Link
+from holdfast.postgres.patience import Patience
 from holdfast.postgres.pool import server_encoding, server_version
 from holdfast.rules import versions
 from holdfast.rules.versions import Decision
@@ -38,6 +41,10 @@ SELECT EXISTS (
           WHERE nspname = %(schema)s AND relname = 'migration' AND relkind = 'r'
             AND attname IN ('number', 'name', 'oldest_reader', 'oldest_writer', 'applied_at_ms')
        ) AS ours
+"""
+# What holds outside this transaction: a pooler may have taken our options and ignored them.
+_IN_FORCE = """
+SELECT name, reset_val FROM pg_catalog.pg_settings WHERE name = ANY (%(names)s)
 """
 _NEWEST = """
 SELECT number, oldest_reader, oldest_writer FROM holdfast.migration ORDER BY number DESC LIMIT 1
@@ -69,23 +76,42 @@ class Opening:
     """One opening of one schema, over one connection."""
 
     def __init__(
-        self, link: Link, schema: Schema, settings: Settings, migrations: Sequence[Migration]
+        self,
+        link: Link,
+        schema: Schema,
+        settings: Settings,
+        migrations: Sequence[Migration],
+        patience: Patience,
     ) -> None:
         self._link = link
         self._schema = schema
         self._settings = settings
         self._migrations = migrations
         self._ours = migrations[-1].number if migrations else 0
+        self._limits = Limits(settings, patience, inherited=False)
+        #: Whether the connection brings along what our transactions run under.
+        self.inherited = False
 
     def judge(self) -> Decision:
         """Check server and schema, create or migrate it; how the store may be used."""
         _check_server(self._link)
+        self._begin()
+        self.inherited = self._is_inherited()
         found = self._look()
         if found is not None and self._decide(found) is not Decision.MIGRATE:
             return self._decide(found)
         if found is None and (self._settings.read_only or not self._settings.create):
             raise NotAStore(self._schema.name, "there is no store in this schema")
         return self._change()
+
+    def _begin(self) -> None:
+        begin = [b"BEGIN ISOLATION LEVEL READ COMMITTED", *self._limits.first()]
+        self._link.script(b"; ".join(begin).decode())
+
+    def _is_inherited(self) -> bool:
+        wanted = {name: str(value) for name, value in of_connections(self._settings).items()}
+        found = self._rows("in_force", _IN_FORCE, names=list(wanted))
+        return {row["name"]: row["reset_val"] for row in found} == wanted
 
     def _decide(self, found: _Version) -> Decision:
         settings = self._settings
@@ -104,7 +130,7 @@ class Opening:
         return None
 
     def _change(self) -> Decision:
-        self._link.script("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0")
+        self._link.script("SET LOCAL statement_timeout = 0")
         self._rows("lock", _LOCK, key=_lock_key(self._schema.name))
         found = self._look()
         if found is None:
@@ -112,7 +138,6 @@ class Opening:
             self._link.script(self._schema.place(_TABLE))
             found = _Version(0, 0, 0)
         elif self._decide(found) is not Decision.MIGRATE:
-            self._link.script("ROLLBACK")
             return self._decide(found)
         for migration in self._migrations[found.number :]:
             self._apply(migration)

@@ -9,6 +9,7 @@ import psycopg_pool
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from holdfast.errors import InvalidArgument
+from holdfast.postgres import limits
 from holdfast.postgres.errors import Failure
 from holdfast.postgres.link import Connection, Link, Memories, Memory
 from holdfast.settings import Settings
@@ -31,7 +32,8 @@ class Connections:
     def __init__(self, target: str | Pool, settings: Settings) -> None:
         self._settings = settings
         self._memories = Memories()
-        self._lent = not isinstance(target, str)
+        #: Whether the pool is the host's, whose connections it may use for other things.
+        self.lent = not isinstance(target, str)
         if isinstance(target, str):
             self._conninfo = _conninfo(target, settings)
             self._pool: Pool | None = None
@@ -86,7 +88,7 @@ class Connections:
 
     def close(self) -> None:
         """Close a pool of our own; a lent one stays as it is."""
-        if self._pool is not None and not self._lent:
+        if self._pool is not None and not self.lent:
             self._pool.close()
 
     def _remember(self, connection: Connection) -> Link:
@@ -103,7 +105,7 @@ class Connections:
         except psycopg.OperationalError as error:
             if "startup parameter" not in str(error):
                 raise
-        # Some poolers take no options. The timeouts are then the role's or the database's.
+        # Some poolers take no options. Each transaction then sets them for itself.
         self._conninfo = make_conninfo(self._conninfo, options="")
         return psycopg.connect(self._conninfo, autocommit=True)
 
@@ -142,8 +144,7 @@ def _conninfo(url: str, settings: Settings) -> str:
         raise InvalidArgument("url", "its port is not a number")
     options = [
         str(given.get("options") or ""),
-        f"-c lock_timeout={settings.lock_timeout_ms}",
-        f"-c statement_timeout={settings.statement_timeout_ms}",
+        *(f"-c {name}={value}" for name, value in limits.of_connections(settings).items()),
     ]
     if settings.read_only:
         options.append("-c default_transaction_read_only=on")

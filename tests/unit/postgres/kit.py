@@ -63,6 +63,10 @@ SELECT %(text)s::text AS text, %(number)s::bigint AS number, %(real)s::float8 AS
        %(numbers)s::bigint[] AS numbers, %(datas)s::bytea[] AS datas
 -- name: pair
 INSERT INTO holdfast.pair (n) VALUES (%(n)s), (%(n)s)
+-- name: limits
+SELECT current_setting('search_path') AS search_path, current_setting('lock_timeout') AS locks,
+       current_setting('statement_timeout') AS statements,
+       current_setting('idle_in_transaction_session_timeout') AS idle
 -- name: whole
 SELECT * FROM holdfast.item WHERE k = %(k)s
 """
