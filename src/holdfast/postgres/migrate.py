@@ -31,6 +31,9 @@ SELECT EXISTS (
          SELECT FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
           WHERE nspname = %(schema)s
          UNION ALL
+         SELECT FROM pg_catalog.pg_type JOIN pg_catalog.pg_namespace n ON n.oid = typnamespace
+          WHERE nspname = %(schema)s
+         UNION ALL
          SELECT FROM pg_catalog.pg_proc JOIN pg_catalog.pg_namespace n ON n.oid = pronamespace
           WHERE nspname = %(schema)s) AS occupied,
        5 = (
@@ -97,7 +100,7 @@ class Opening:
         _check_server(self._link)
         self._begin()
         self.inherited = self._is_inherited()
-        found = self._look()
+        found = self._version(self._look())
         if found is not None and self._decide(found) is not Decision.MIGRATE:
             return self._decide(found)
         if found is None and (self._settings.read_only or not self._settings.create):
@@ -119,9 +122,12 @@ class Opening:
             *found, self._ours, migrate=settings.migrate, read_only=settings.read_only
         )
 
-    def _look(self) -> _Version | None:
+    def _look(self) -> Any:
+        """What is there under the schema's name."""
+        return self._rows("look", _LOOK, schema=self._schema.name)[0]
+
+    def _version(self, seen: Any) -> _Version | None:
         """The schema's version, or none where there is no store yet."""
-        seen = self._rows("look", _LOOK, schema=self._schema.name)[0]
         if seen["ours"]:
             newest = self._rows("newest", _NEWEST)
             return _Version(**newest[0]) if newest else _Version(0, 0, 0)
@@ -132,10 +138,10 @@ class Opening:
     def _change(self) -> Decision:
         self._link.script("SET LOCAL statement_timeout = 0")
         self._rows("lock", _LOCK, key=_lock_key(self._schema.name))
-        found = self._look()
+        seen = self._look()
+        found = self._version(seen)
         if found is None:
-            self._link.script(f"CREATE SCHEMA IF NOT EXISTS {self._schema.quoted}")
-            self._link.script(self._schema.place(_TABLE))
+            self._create(present=seen["present"])
             found = _Version(0, 0, 0)
         elif self._decide(found) is not Decision.MIGRATE:
             return self._decide(found)
@@ -143,6 +149,12 @@ class Opening:
             self._apply(migration)
         self._link.script("COMMIT")
         return Decision.OPEN
+
+    def _create(self, *, present: bool) -> None:
+        # Asking for a schema takes the right to create one, even if it is there.
+        if not present:
+            self._link.script(f"CREATE SCHEMA IF NOT EXISTS {self._schema.quoted}")
+        self._link.script(self._schema.place(_TABLE))
 
     def _apply(self, migration: Migration) -> None:
         self._link.script(self._schema.place(migration.sql))

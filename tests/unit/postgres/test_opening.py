@@ -9,10 +9,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.errors import (
     InvalidArgument,
@@ -21,6 +23,7 @@ from holdfast.errors import (
     UnsupportedStoreVersion,
 )
 from holdfast.postgres.driver import PostgresBackend
+from holdfast.postgres.migrate import Opening
 from holdfast.testing.wire import CountingProxy
 from holdfast.transaction import Mode
 from tests.unit.postgres.kit import Make, get, put, python_path, single, unopened, write_files
@@ -49,25 +52,71 @@ def test_an_absent_store_is_not_made_unasked(url: str, schema: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "table", ["CREATE TABLE {}.migration (id int)", "CREATE TABLE {}.t (id int)"]
+    ("other", "relations"),
+    [
+        ("TABLE {}.migration (id int)", 1),
+        ("TABLE {}.t (id int)", 1),
+        ("TYPE {}.mood AS ENUM ('fine')", 0),
+        ("DOMAIN {}.count AS int", 0),
+        ("FUNCTION {}.f() RETURNS int LANGUAGE sql AS 'SELECT 1'", 0),
+    ],
 )
 def test_a_schema_of_another_program_is_left_alone(
-    url: str, schema: str, tmp_path: Path, table: str
+    url: str, schema: str, tmp_path: Path, other: str, relations: int
 ) -> None:
     write_files(tmp_path)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-        connection.execute(sql.SQL(table).format(sql.Identifier(schema)))
+        connection.execute(sql.SQL(f"CREATE {other}").format(sql.Identifier(schema)))
         with pytest.raises(NotAStore):
             unopened(url, tmp_path, schema=schema).open()
         count = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
-        assert connection.execute(count, [schema]).fetchone() == (1,)
+        assert connection.execute(count, [schema]).fetchone() == (relations,)
 
 
-def test_an_empty_schema_made_for_us_is_used(url: str, schema: str, make: Make) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    make().run(put("a"))
+@pytest.mark.parametrize(
+    "made",
+    ["CREATE SCHEMA {0} AUTHORIZATION {1}", "CREATE SCHEMA {0}; GRANT ALL ON SCHEMA {0} TO {1}"],
+)
+def test_an_empty_schema_made_for_us_is_enough(
+    url: str, schema: str, tmp_path: Path, made: str
+) -> None:
+    """The role may not create schemas in the database."""
+    write_files(tmp_path)
+    role = sql.Identifier(f"role_{schema}")
+    prepared = sql.SQL(made).format(sql.Identifier(schema), role)
+    with psycopg.connect(url, autocommit=True) as dba:
+        dba.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+        try:
+            dba.execute(prepared)
+            backend = unopened(as_role(url, f"role_{schema}"), tmp_path, schema=schema)
+            backend.open()
+            assert backend.run(put("a"))["n"] == 1
+            backend.close()
+        finally:
+            dba.execute(sql.SQL("DROP OWNED BY {0} CASCADE; DROP ROLE {0}").format(role))
+
+
+def as_role(url: str, role: str) -> str:
+    """The URL by which another role comes."""
+    given = conninfo_to_dict(url) | {"user": role}
+    return f"postgresql:///?{urlencode(given, quote_via=quote)}"
+
+
+def test_migrating_is_under_the_idle_timeout_too(
+    url: str, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path)
+    applying = Opening._apply
+
+    def look_aside(self: Opening, migration: Any) -> None:
+        seen.append(self._rows("limit", "SHOW idle_in_transaction_session_timeout")[0])
+        applying(self, migration)
+
+    seen: list[Any] = []
+    monkeypatch.setattr(Opening, "_apply", look_aside)
+    unopened(url, tmp_path, schema=schema, idle_in_transaction_ms=700).open()
+    assert seen == [{"idle_in_transaction_session_timeout": "700ms"}]
 
 
 def test_schema_numbers_decide_how_a_store_opens(
