@@ -59,11 +59,12 @@ class Connections:
             link.discard()
 
     def start(self) -> int:
-        """Make the pool ready; how many connections it has at most."""
+        """Make the pool ready; how many operations may be under way on it."""
         if self._pool is None:
             self._pool = self._own_pool()
             self._pool.open()
-        return self._pool.max_size
+        # A pool that keeps no connections may know no limit to their number.
+        return self._pool.max_size or self._settings.pool_size
 
     def take(self) -> Link:
         """A connection that is alive; waits for one as long as the settings allow."""
@@ -75,7 +76,11 @@ class Connections:
                 raise Failure(str(error), lost=True) from None
             except psycopg.Error as error:
                 raise Failure(f"no connection: {error}") from None
-            link = self._remember(connection)
+            try:
+                link = self._remember(connection)
+            except BaseException:
+                self._pool.putconn(connection)
+                raise
             if link.is_alive():
                 return link
             link.discard()

@@ -17,6 +17,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from holdfast.errors import (
+    InvalidArgument,
     StoreClosed,
     StoreUnavailable,
 )
@@ -31,6 +32,7 @@ from tests.unit.postgres.kit import (
     python_path,
     single,
     two_trips,
+    unopened,
     work,
     write_files,
 )
@@ -68,6 +70,32 @@ def test_a_lent_pool_is_used_as_it_is_and_stays_open(make: Make, url: str) -> No
         with pool.connection() as connection:
             assert connection.autocommit is False
             assert connection.execute("SELECT 1 AS one").fetchone() == {"one": 1}
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_size": 2}])
+def test_a_pool_that_keeps_no_connections_serves(
+    make: Make, url: str, limit: dict[str, int]
+) -> None:
+    with psycopg_pool.NullConnectionPool(url, open=True, **limit) as pool:
+        backend = make(pool, pool_size=3)
+        futures = [backend.submit(put(f"{n}", n)) for n in range(20)]
+        assert [future.result(20)["n"] for future in futures] == list(range(20))
+        assert backend._threads is not None
+        assert backend._threads._max_workers == limit.get("max_size", 3)
+
+
+def test_a_lent_connection_that_cannot_be_used_goes_back_into_its_pool(
+    url: str, schema: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path)
+    options = {"client_encoding": "latin1"}
+    with psycopg_pool.ConnectionPool(
+        url, min_size=1, max_size=1, timeout=5, kwargs=options, open=True
+    ) as pool:
+        for _ in range(2):
+            with pytest.raises(InvalidArgument, match="UTF8"):
+                unopened(pool, tmp_path, schema=schema).open()
+        assert pool.get_stats()["pool_available"] == 1
 
 
 def test_a_pooler_that_loses_prepared_statements_is_noticed_once(make: Make) -> None:
