@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from holdfast.errors import InvalidArgument
 from holdfast.postgres import limits
 from holdfast.postgres.errors import Failure
-from holdfast.postgres.link import Connection, Link, Memories, Memory
+from holdfast.postgres.link import Connection, Link, Memory, memories
 from holdfast.settings import Settings
 
 Pool = psycopg_pool.ConnectionPool[Any]
@@ -31,7 +31,6 @@ class Connections:
 
     def __init__(self, target: str | Pool, settings: Settings) -> None:
         self._settings = settings
-        self._memories = Memories()
         #: Whether the pool is the host's, whose connections it may use for other things.
         self.lent = not isinstance(target, str)
         if isinstance(target, str):
@@ -97,11 +96,11 @@ class Connections:
             self._pool.close()
 
     def _remember(self, connection: Connection) -> Link:
-        memory = self._memories.get(connection)
+        memory = memories.get(connection)
         if memory is None:
             if connection.pgconn.parameter_status(b"client_encoding") != b"UTF8":
                 raise InvalidArgument("url", "connections must have the client encoding UTF8")
-            memory = self._memories[connection] = Memory()
+            memory = memories[connection] = Memory()
         return Link(connection, memory)
 
     def _connect(self) -> Connection:

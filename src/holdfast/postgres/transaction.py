@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.postgres.compiled import Bound, Compiled
-from holdfast.postgres.errors import STALE_PLAN, UNPREPARED, Failure
+from holdfast.postgres.errors import PREPARED_ALREADY, STALE_PLAN, UNPREPARED, Failure
 from holdfast.postgres.limits import Limits
 from holdfast.postgres.patience import Patience
+from holdfast.postgres.preparing import Preparing
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Mode, Row
 
@@ -42,8 +43,7 @@ class Shared:
         self.settings = settings
         self.connections = connections
         self.statements = statements
-        #: Whether statements are prepared; off for good once a pooler proves not to keep them.
-        self.prepares = True
+        self.preparing = Preparing()
         self.on_statement: Observer | None = None
         self.counts: Counter[str] = Counter()
         #: Whether every connection brings along what our transactions run under.
@@ -66,7 +66,7 @@ class PostgresTransaction:
         self._shared = shared
         self._mode = mode
         self._limits = Limits(shared.settings, patience, inherited=shared.inherited)
-        self._prepares = shared.prepares
+        self._prepares = shared.preparing.on
         self._link: Link | None = None
         self._is_used = False
         self._open = False
@@ -159,13 +159,16 @@ class PostgresTransaction:
         if before or explains:
             before = [_BEGIN_WRITE if writes else _BEGIN_READ, *before]
         try:
-            if not before:
-                return link.alone(bound, prepare=self._prepares)
-            return link.together([*before, bound, _COMMIT], prepare=self._prepares)[-2]
+            if before:
+                result = link.together([*before, bound, _COMMIT], prepare=self._prepares)[-2]
+            else:
+                result = link.alone(bound, prepare=self._prepares)
         except Failure as failure:
             failure.maybe_written = writes and failure.may_follow(len(before) + 1)
             self._settle(failure, link)
             raise
+        self._shared.preparing.succeeded()
+        return result
 
     def _together(self, calls: tuple[Call, ...], *, commit: bool) -> list[list[Row]]:
         """One trip inside the transaction, which it may also begin and commit."""
@@ -194,6 +197,7 @@ class PostgresTransaction:
             failure.maybe_written = writes and failure.may_follow(len(steps) - 1)
             self._settle(failure, link)
             raise
+        self._shared.preparing.succeeded()
         if commit:
             self._open = False
             if results[-1].command_status != _COMMIT:
@@ -233,12 +237,20 @@ class PostgresTransaction:
         return self._link
 
     def _settle(self, failure: Failure, link: Link) -> None:
-        """Deal with a prepared statement that was lost or no longer fits; nothing was written."""
-        if failure.sqlstate in UNPREPARED and self._prepares:
-            self._shared.prepares = False
+        """Deal with a prepared statement that is not what we took it for; nothing was written."""
+        if not self._prepares:
+            return
+        if failure.sqlstate in (UNPREPARED, PREPARED_ALREADY):
+            if failure.sqlstate == UNPREPARED:
+                link.forget_prepared()
+            self._shared.preparing.failed()
             failure.settled = True
-        elif failure.sqlstate == STALE_PLAN and self._is_used:
-            link.discard()
+        elif failure.sqlstate == STALE_PLAN:
+            if self._is_used:
+                link.discard()
+            else:
+                # It was prepared just now, and is old all the same: a pooler kept it.
+                self._shared.preparing.give_up()
             failure.settled = True
 
     def _observe(self, when: str, *names: str) -> None:

@@ -67,6 +67,8 @@ INSERT INTO holdfast.pair (n) VALUES (%(n)s), (%(n)s)
 SELECT current_setting('search_path') AS search_path, current_setting('lock_timeout') AS locks,
        current_setting('statement_timeout') AS statements,
        current_setting('idle_in_transaction_session_timeout') AS idle
+-- name: prepared
+SELECT count(*) FROM pg_prepared_statements
 -- name: whole
 SELECT * FROM holdfast.item WHERE k = %(k)s
 """
