@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.postgres.compiled import Bound, Compiled
 from holdfast.postgres.errors import PREPARED_ALREADY, STALE_PLAN, UNPREPARED, Failure
+from holdfast.postgres.handed import Waited
 from holdfast.postgres.limits import Limits
 from holdfast.postgres.patience import Patience
 from holdfast.postgres.preparing import Preparing
@@ -60,11 +61,12 @@ class Shared:
 class PostgresTransaction:
     """One attempt at one operation; takes a connection when the first statement needs it."""
 
-    def __init__(self, shared: Shared, mode: Mode, patience: Patience) -> None:
+    def __init__(self, shared: Shared, mode: Mode, patience: Patience, caller: Waited) -> None:
         self.settings = shared.settings
         self.actions: list[Callable[[], None]] = []
         self._shared = shared
         self._mode = mode
+        self._caller = caller
         self._limits = Limits(shared.settings, patience, inherited=shared.inherited)
         self._prepares = shared.preparing.on
         self._link: Link | None = None
@@ -230,6 +232,7 @@ class PostgresTransaction:
             raise RuntimeError("nothing may follow conclude()")
         if self._link is None:
             self._link = self._shared.connections.take()
+            self._caller.begin()
             self._is_used = self._link.has_prepared()
         elif self._open and not self._link.is_alive():
             self._link.discard()
