@@ -24,6 +24,7 @@ from holdfast.errors import (
 from holdfast.postgres.compiled import Bound
 from holdfast.postgres.driver import PostgresBackend
 from holdfast.postgres.link import Link
+from holdfast.testing.wire import CountingProxy
 from holdfast.transaction import Mode, Transaction, call
 from tests.unit.postgres.kit import (
     Make,
@@ -51,6 +52,14 @@ def test_an_exhausted_pool_is_an_outage_that_passes(make: Make) -> None:
         backend.run(get("a"))
     assert (refused.value.retryable, refused.value.maybe_written) == (True, False)
     busy.result()
+
+
+def test_a_pool_that_cannot_connect_says_why(make: Make, proxy: CountingProxy) -> None:
+    backend = make(proxy.url, pool_timeout_ms=300)
+    proxy.close()
+    with pytest.raises(StoreUnavailable, match=r"after 0\.30 sec; .*Connection refused") as told:
+        backend.run(put("a"))
+    assert (told.value.retryable, told.value.maybe_written) == (True, False)
 
 
 def test_a_lent_pool_is_used_as_it_is_and_stays_open(make: Make, url: str) -> None:
