@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,12 +14,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import holdfast
-from holdfast import Refused
 from holdfast.postgres.driver import PostgresBackend
-from holdfast.testing.contract.catalogue import EVERY
-from holdfast.testing.contract.lanes import enqueue, queued, settle, submit, work
-from holdfast.testing.contract.samples import chain, checkpoint, lease_on, put, turn
+from holdfast.testing.contract.samples import chain, put
 from holdfast.testing.wire import CountingProxy
+from tests.unit.postgres.everything import do_everything
 
 # Each fits its arguments better than the server's own function of that name.
 TRAPS = (
@@ -80,29 +77,6 @@ def a_name(stem: str) -> str:
 def backend_of(store: Any) -> PostgresBackend:
     backend: PostgresBackend = store._core.backend
     return backend
-
-
-def do_everything(store: Any) -> None:
-    put(store, "s1", graph=chain("a", "b"))
-    for number in range(2):
-        enqueue(store, f"work {number}")
-        submit(store, f"input {number}", input_id=f"{number}")
-        held = lease_on(store, "s1")
-        settle(
-            store,
-            held,
-            graph=chain(f"n{number}"),
-            checkpoint=checkpoint(number),
-            turn_commit=turn(f"t{number}"),
-            completed_queue_claims=[store.queue.claim(held)],
-            completed_turn_input_claims=[store.inputs.claim_next(held)],
-            enqueued_queue_batches=[work("follow-up")],
-            release_session_execution_lease=True,
-        )
-    assert queued(store)
-    for operation in EVERY.values():
-        with suppress(Refused):
-            operation(store, "s1")
 
 
 def test_the_traps_work(hostile: str) -> None:
