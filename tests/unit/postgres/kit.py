@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
+
+from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.engine import Work
 from holdfast.postgres.driver import PostgresBackend
@@ -88,6 +91,11 @@ def write_files(folder: Path, *more: str, reader: int = 1, writer: int = 1) -> N
 def python_path() -> dict[str, str]:
     """The environment of a new interpreter that finds what this one finds."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def changed_url(url: str, **changed: str) -> str:
+    """The URL with other parameters."""
+    return f"postgresql:///?{urlencode(conninfo_to_dict(url) | changed, quote_via=quote)}"
 
 
 def unopened(target: Any, folder: Path, **settings: Any) -> PostgresBackend:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import psycopg
 import psycopg_pool
 import pytest
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 import holdfast
 from holdfast.postgres.driver import PostgresBackend
 from holdfast.testing.contract.samples import chain, put
 from holdfast.testing.wire import CountingProxy
 from tests.unit.postgres.everything import do_everything
+from tests.unit.postgres.kit import changed_url
 
 # Each fits its arguments better than the server's own function of that name.
 TRAPS = (
@@ -43,8 +43,7 @@ def hostile(url: str) -> Iterator[str]:
     quoted = sql.Identifier(name)
     with psycopg.connect(url, autocommit=True) as server:
         server.execute(sql.SQL("CREATE DATABASE {}").format(quoted))
-        given = conninfo_to_dict(url) | {"dbname": name}
-        its_url = f"postgresql:///?{urlencode(given, quote_via=quote)}"
+        its_url = changed_url(url, dbname=name)
         with psycopg.connect(its_url, autocommit=True) as stranger:
             for trap in TRAPS:
                 stranger.execute(f"CREATE FUNCTION public.{trap}{SPRING}")
