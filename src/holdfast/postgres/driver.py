@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.resources.abc import Traversable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holdfast import migrations, statements
 from holdfast.engine import Work
@@ -19,6 +19,7 @@ from holdfast.errors import InvalidArgument
 from holdfast.model.values import Durability
 from holdfast.postgres.compiled import Compiled, Schema
 from holdfast.postgres.errors import CONTENDED, Failure, fault
+from holdfast.postgres.handed import Handed, Waited
 from holdfast.postgres.patience import Patience
 from holdfast.postgres.running import Running
 from holdfast.postgres.transaction import Observer, PostgresTransaction, Shared
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Source = str | Traversable
 
+_WAITED = Waited()
 _log = logging.getLogger("holdfast")
 
 
@@ -81,7 +83,7 @@ class PostgresBackend:
         patience = Patience("open", self.settings.wait_ms)
         while True:
             try:
-                decision = self._look_or_migrate()
+                decision = self._look_or_migrate(patience)
                 break
             except Failure as failure:
                 if failure.sqlstate not in CONTENDED:
@@ -93,15 +95,15 @@ class PostgresBackend:
     def run(self, work: Work[T]) -> T:
         """Finish an operation on the calling thread."""
         self._running.enter()
-        return self._finish(work)
+        return self._finish(work, _WAITED)
 
     def submit(self, work: Work[T]) -> Future[T]:
         """Hand an operation to the store's threads."""
         assert self._threads is not None, "the store is not open"
         self._running.enter()
-        future = self._threads.submit(self._finish, work)
-        future.add_done_callback(self._leave_if_cancelled)
-        return future
+        handed: Handed[T] = Handed()
+        self._threads.submit(self._carry_out, work, handed)
+        return handed
 
     def runs_inline(self, mode: Mode) -> bool:  # noqa: ARG002
         """Never: every operation waits for the network."""
@@ -115,44 +117,53 @@ class PostgresBackend:
         self._afterwards.shutdown(wait=True)
         self._connections.close()
 
-    def _look_or_migrate(self) -> Decision:
+    def _look_or_migrate(self, patience: Patience) -> Decision:
         from holdfast.postgres.migrate import Opening
 
         known = migrations.load(self._migrations_from)
         link = self._connections.first()
         try:
-            return Opening(link, self._schema, self.settings, known).judge()
+            opening = Opening(link, self._schema, self.settings, known, patience)
+            decision = opening.judge()
+            self._shared.inherited = opening.inherited and not self._connections.lent
+            return decision
         finally:
             link.roll_back()
             self._connections.done(link)
 
-    def _finish(self, work: Work[T]) -> T:
+    def _carry_out(self, work: Work[T], handed: Handed[T]) -> None:
         try:
-            return self._repeat(work)
+            result = self._finish(work, handed)
+        except BaseException as error:
+            handed.fail(error)
+        else:
+            handed.succeed(result)
+
+    def _finish(self, work: Work[T], caller: Waited) -> T:
+        try:
+            return self._repeat(work, caller)
         finally:
             self._running.leave()
 
-    def _leave_if_cancelled(self, future: Future[Any]) -> None:
-        if future.cancelled():
-            self._running.leave()
-
-    def _repeat(self, work: Work[T]) -> T:
+    def _repeat(self, work: Work[T], caller: Waited) -> T:
         """Run an operation until it succeeds, is refused, or `wait_ms` has passed."""
         patience = Patience(work.name, self.settings.wait_ms)
         while True:
             try:
-                return self._attempt(work)
+                return self._attempt(work, patience, caller)
             except LostRace:
-                patience.pause()
+                at_once = False
             except Failure as failure:
-                if failure.settled:
-                    continue
-                if failure.sqlstate not in CONTENDED or failure.maybe_written:
+                contended = failure.sqlstate in CONTENDED and not failure.maybe_written
+                if not (failure.settled or contended):
                     raise fault(failure, work.name) from None
+                at_once = failure.settled
+            caller.rest()
+            if not at_once:
                 patience.pause()
 
-    def _attempt(self, work: Work[T]) -> T:
-        transaction = PostgresTransaction(self._shared, work.mode)
+    def _attempt(self, work: Work[T], patience: Patience, caller: Waited) -> T:
+        transaction = PostgresTransaction(self._shared, work.mode, patience, caller)
         try:
             result = run_blocking(work.start(transaction))
             transaction.finish()

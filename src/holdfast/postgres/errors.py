@@ -11,8 +11,10 @@ from holdfast.errors import CorruptRecord, Fault, StoreUnavailable
 
 #: Rolled back by the server because of others: serialization, deadlock, lock timeout.
 CONTENDED = frozenset({"40001", "40P01", "55P03"})
-#: A prepared statement is unknown, or known already: a pooler gives us changing connections.
-UNPREPARED = frozenset({"26000", "42P05"})
+#: The connection has lost a prepared statement.
+UNPREPARED = "26000"
+#: The connection has a statement of that name already; names of ours are made of the content.
+PREPARED_ALREADY = "42P05"
 #: A prepared statement no longer fits the tables: somebody migrated meanwhile.
 STALE_PLAN = "0A000"
 #: Raised by our own function `damaged`; the message is the record's kind and key.

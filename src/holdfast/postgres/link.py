@@ -21,7 +21,7 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types import array
 
 from holdfast.postgres.compiled import Bound
-from holdfast.postgres.errors import Failure
+from holdfast.postgres.errors import PREPARED_ALREADY, Failure
 
 Connection = psycopg.Connection[Any]
 
@@ -47,14 +47,15 @@ array.register_all_arrays(_Loading())
 
 
 class Memory:
-    """What is known of one connection for as long as it lives, and for one store only."""
+    """What is known of one connection for as long as it lives."""
 
     def __init__(self) -> None:
         self.prepared: set[bytes] = set()
         self.transformer = Transformer(_Loading())
 
 
-Memories = WeakKeyDictionary[Connection, Memory]
+#: Of every store of this process, since a lent pool may serve several.
+memories: WeakKeyDictionary[Connection, Memory] = WeakKeyDictionary()
 
 
 class Link:
@@ -84,6 +85,10 @@ class Link:
     def has_prepared(self) -> bool:
         """Whether anything was prepared on this connection."""
         return bool(self._memory.prepared)
+
+    def forget_prepared(self) -> None:
+        """Take it that nothing is prepared on this connection."""
+        self._memory.prepared.clear()
 
     def roll_back(self) -> None:
         """End what is unfinished; a connection on which that fails is closed."""
@@ -204,7 +209,8 @@ class Link:
             if name is not None:
                 prepared = yield from fetch_many(self._pgconn)
                 if prepared[0].status != _DONE:
-                    self._memory.prepared.discard(name)
+                    if _sqlstate(prepared[0]) != PREPARED_ALREADY:
+                        self._memory.prepared.discard(name)
                     answers += [each for each in prepared if each.status == _ERROR]
             answers += yield from fetch_many(self._pgconn)
         while (results := (yield from fetch_many(self._pgconn)))[0].status != _SYNC:
@@ -219,12 +225,16 @@ class Link:
         self._pgconn.send_query_prepared(bound.name, bound.values, bound.formats, _BINARY)
 
 
+def _sqlstate(result: PGresult) -> str:
+    return (result.error_field(_SQLSTATE) or b"").decode()
+
+
 def _failure(place: int, result: PGresult) -> Failure:
-    sqlstate = result.error_field(_SQLSTATE) or b""
+    sqlstate = _sqlstate(result)
     message = result.error_field(_MESSAGE) or result.error_message or b""
     return Failure(
         message.decode(errors="replace").strip(),
-        sqlstate.decode(),
+        sqlstate,
         lost=result.error_field(_SEVERITY) in (b"FATAL", b"PANIC") or not sqlstate,
         place=place if sqlstate else None,
     )

@@ -21,6 +21,10 @@ class Patience:
         self._deadline = time.monotonic() + wait_ms / 1000
         self._attempts = 0
 
+    def left_ms(self) -> int:
+        """How much of `wait_ms` is left; less than nothing once it has passed."""
+        return int((self._deadline - time.monotonic()) * 1000)
+
     def pause(self) -> None:
         """Wait a moment, longer each time; `Contention` if no attempt may follow."""
         self._attempts += 1

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import psycopg
 import psycopg_pool
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 
 from holdfast.errors import InvalidArgument
+from holdfast.postgres import conninfo
 from holdfast.postgres.errors import Failure
-from holdfast.postgres.link import Connection, Link, Memories, Memory
+from holdfast.postgres.link import Connection, Link, Memory, memories
 from holdfast.settings import Settings
 
 Pool = psycopg_pool.ConnectionPool[Any]
 
-_CONNECT_TIMEOUT_S = 5
-# A server that vanished without a word is noticed within a minute.
-_KEEPALIVES = {
-    "keepalives_idle": 30,
-    "keepalives_interval": 10,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 60_000,
-}
+# A pool that has nothing to give for so long is asked whether it can connect at all.
+_PATIENCE_S = 3.0
+# The shortest that libpq knows.
+_ASKING_S = 2
 
 
 class Connections:
@@ -30,10 +28,12 @@ class Connections:
 
     def __init__(self, target: str | Pool, settings: Settings) -> None:
         self._settings = settings
-        self._memories = Memories()
-        self._lent = not isinstance(target, str)
+        # Why the last attempt to connect of a pool of our own failed, if it did.
+        self._refusal: deque[str] = deque(maxlen=1)
+        #: Whether the pool is the host's, whose connections it may use for other things.
+        self.lent = not isinstance(target, str)
         if isinstance(target, str):
-            self._conninfo = _conninfo(target, settings)
+            self._conninfo = conninfo.from_url(target, settings)
             self._pool: Pool | None = None
         elif isinstance(target, psycopg_pool.ConnectionPool):
             self._pool = target
@@ -43,11 +43,11 @@ class Connections:
     def first(self) -> Link:
         """A connection to look at the database with, before anything else; close with `done`."""
         if self._pool is not None:
-            return self.take()
+            return self._first_lent(self._pool)
         try:
             return self._remember(self._connect())
         except psycopg.Error as error:
-            raise Failure(" ".join(str(error).split()), lost=True) from None
+            raise conninfo.refused(str(error)) from None
 
     def done(self, link: Link) -> None:
         """Give the first connection back."""
@@ -57,23 +57,26 @@ class Connections:
             link.discard()
 
     def start(self) -> int:
-        """Make the pool ready; how many connections it has at most."""
+        """Make the pool ready; how many operations may be under way on it."""
         if self._pool is None:
             self._pool = self._own_pool()
             self._pool.open()
-        return self._pool.max_size
+        # A pool that keeps no connections may know no limit to their number.
+        return self._pool.max_size or self._settings.pool_size
 
-    def take(self) -> Link:
-        """A connection that is alive; waits for one as long as the settings allow."""
+    def take(self, timeout_s: float | None = None) -> Link:
+        """A connection that is alive; waits for one as long as the pool's settings allow."""
         assert self._pool is not None
         while True:
             try:
-                connection = self._pool.getconn()
-            except (psycopg_pool.PoolTimeout, psycopg_pool.TooManyRequests) as error:
-                raise Failure(str(error), lost=True) from None
+                connection = self._pool.getconn(timeout_s)
             except psycopg.Error as error:
-                raise Failure(f"no connection: {error}") from None
-            link = self._remember(connection)
+                raise self._none_to_give(error) from None
+            try:
+                link = self._remember(connection)
+            except BaseException:
+                self._pool.putconn(connection)
+                raise
             if link.is_alive():
                 return link
             link.discard()
@@ -86,15 +89,33 @@ class Connections:
 
     def close(self) -> None:
         """Close a pool of our own; a lent one stays as it is."""
-        if self._pool is not None and not self._lent:
+        if self._pool is not None and not self.lent:
             self._pool.close()
 
+    def _none_to_give(self, error: psycopg.Error) -> Failure:
+        if isinstance(error, psycopg_pool.PoolClosed):
+            return Failure(f"no connection: {error}")
+        return conninfo.refused("; ".join([str(error), *self._refusal]))
+
+    def _first_lent(self, pool: Pool) -> Link:
+        try:
+            return self.take(min(_PATIENCE_S, pool.timeout))
+        except Failure as failure:
+            if not failure.lost:
+                raise
+        # The pool tries on and keeps to itself why, so ask; where it is only busy, wait in line.
+        try:
+            _another_of(pool).close()
+        except psycopg.Error as error:
+            raise conninfo.refused(str(error)) from None
+        return self.take()
+
     def _remember(self, connection: Connection) -> Link:
-        memory = self._memories.get(connection)
+        memory = memories.get(connection)
         if memory is None:
             if connection.pgconn.parameter_status(b"client_encoding") != b"UTF8":
                 raise InvalidArgument("url", "connections must have the client encoding UTF8")
-            memory = self._memories[connection] = Memory()
+            memory = memories[connection] = Memory()
         return Link(connection, memory)
 
     def _connect(self) -> Connection:
@@ -103,14 +124,32 @@ class Connections:
         except psycopg.OperationalError as error:
             if "startup parameter" not in str(error):
                 raise
-        # Some poolers take no options. The timeouts are then the role's or the database's.
+        # Some poolers take no options. Each transaction then sets them for itself.
         self._conninfo = make_conninfo(self._conninfo, options="")
         return psycopg.connect(self._conninfo, autocommit=True)
+
+    def _noticing(self) -> type[Connection]:
+        """A class of connections that leave word of why they could not be made."""
+        refusal = self._refusal
+
+        class Noticing(psycopg.Connection[Any]):
+            @classmethod
+            def connect(cls, *args: Any, **kwargs: Any) -> Any:
+                try:
+                    made = super().connect(*args, **kwargs)
+                except psycopg.Error as error:
+                    refusal.append(str(error))
+                    raise
+                refusal.clear()
+                return made
+
+        return Noticing
 
     def _own_pool(self) -> Pool:
         settings = self._settings
         return psycopg_pool.ConnectionPool(
             self._conninfo,
+            connection_class=self._noticing(),
             kwargs={"autocommit": True},
             min_size=0,
             max_size=settings.pool_size,
@@ -132,27 +171,10 @@ def server_encoding(link: Link) -> bytes | None:
     return link.connection.pgconn.parameter_status(b"server_encoding")
 
 
-def _conninfo(url: str, settings: Settings) -> str:
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        # Without the driver's words, which may quote the password.
-        raise InvalidArgument("url", "is not a valid PostgreSQL URL") from None
-    if not all(port.isdigit() for port in str(given.get("port", "5432")).split(",") if port):
-        raise InvalidArgument("url", "its port is not a number")
-    options = [
-        str(given.get("options") or ""),
-        f"-c lock_timeout={settings.lock_timeout_ms}",
-        f"-c statement_timeout={settings.statement_timeout_ms}",
-    ]
-    if settings.read_only:
-        options.append("-c default_transaction_read_only=on")
-    ours: dict[str, Any] = {
-        "connect_timeout": _CONNECT_TIMEOUT_S,
-        "application_name": "holdfast",
-        **_KEEPALIVES,
-        **given,
-        "client_encoding": "UTF8",
-        "options": " ".join(options).strip(),
-    }
-    return make_conninfo("", **ours)
+def _another_of(pool: Pool) -> Connection:
+    """A connection made as the pool makes its own."""
+    given: Any = pool.kwargs() if callable(pool.kwargs) else pool.kwargs
+    where = pool.conninfo() if callable(pool.conninfo) else pool.conninfo
+    given = {**(given or {}), "connect_timeout": _ASKING_S}
+    made: Connection = pool.connection_class.connect(where or "", **given)
+    return made

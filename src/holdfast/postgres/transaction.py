@@ -1,7 +1,8 @@
 """An operation's transaction as a series of trips.
 
-The first trip of a write carries BEGIN and the idle timeout, its last one COMMIT; an operation
-that concludes at once takes one trip for everything. A lone statement needs neither.
+The first trip of a write carries BEGIN and its limits, its last one COMMIT; an operation that
+concludes at once takes one trip for everything. A lone statement needs neither, on a connection
+that brings the limits along.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.postgres.compiled import Bound, Compiled
-from holdfast.postgres.errors import STALE_PLAN, UNPREPARED, Failure
+from holdfast.postgres.errors import PREPARED_ALREADY, STALE_PLAN, UNPREPARED, Failure
+from holdfast.postgres.handed import Waited
+from holdfast.postgres.limits import Limits
+from holdfast.postgres.patience import Patience
+from holdfast.postgres.preparing import Preparing
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Mode, Row
 
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 _BEGIN_WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED"
 _BEGIN_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _COMMIT = b"COMMIT"
+_WRITING = (Mode.WRITE, Mode.AUTOCOMMIT)
 
 Observer = Callable[[str, str], None]
 
@@ -38,13 +44,12 @@ class Shared:
         self.settings = settings
         self.connections = connections
         self.statements = statements
-        #: Whether statements are prepared; off for good once a pooler proves not to keep them.
-        self.prepares = True
+        self.preparing = Preparing()
         self.on_statement: Observer | None = None
         self.counts: Counter[str] = Counter()
+        #: Whether every connection brings along what our transactions run under.
+        self.inherited = False
         self._counting = threading.Lock()
-        timeout = int(settings.idle_in_transaction_ms)
-        self.limit_idle = f"SET LOCAL idle_in_transaction_session_timeout = {timeout}".encode()
 
     def count(self, names: Iterable[str]) -> None:
         """Add one to each of these counts."""
@@ -56,12 +61,14 @@ class Shared:
 class PostgresTransaction:
     """One attempt at one operation; takes a connection when the first statement needs it."""
 
-    def __init__(self, shared: Shared, mode: Mode) -> None:
+    def __init__(self, shared: Shared, mode: Mode, patience: Patience, caller: Waited) -> None:
         self.settings = shared.settings
         self.actions: list[Callable[[], None]] = []
         self._shared = shared
         self._mode = mode
-        self._prepares = shared.prepares
+        self._caller = caller
+        self._limits = Limits(shared.settings, patience, inherited=shared.inherited)
+        self._prepares = shared.preparing.on
         self._link: Link | None = None
         self._is_used = False
         self._open = False
@@ -138,25 +145,32 @@ class PostgresTransaction:
         link = self._ready()
         self._observe("before", call.name, *also)
         self._shared.count(("trips", "transactions", call.name))
-        explains = self._declined and self._mode is Mode.AUTOCOMMIT
-        try:
-            result = self._send_alone(link, bound, explains)
-        except Failure as failure:
-            writes = self._mode is Mode.WRITE or self._mode is Mode.AUTOCOMMIT
-            failure.maybe_written = writes and not explains and failure.may_follow(1)
-            self._settle(failure, link)
-            raise
+        result = self._send_alone(link, bound)
         rows = link.rows(bound, result)
         # Without a column nothing says whether it wrote.
         self._declined |= result.nfields > 0 and not rows
         self._observe("after", call.name, *also)
         return rows
 
-    def _send_alone(self, link: Link, bound: Bound, explains: bool) -> PGresult:
-        """The server sees to it that what explains a refused write only reads."""
-        if not explains:
-            return link.alone(bound, prepare=self._prepares)
-        return link.together((_BEGIN_READ, bound, _COMMIT), prepare=self._prepares)[1]
+    def _send_alone(self, link: Link, bound: Bound) -> PGresult:
+        """One statement; in a transaction that is written out if anything has to be set for it."""
+        # The server sees to it that what explains a refused write only reads.
+        explains = self._declined and self._mode is Mode.AUTOCOMMIT
+        writes = self._mode in _WRITING and not explains
+        before = self._limits.alone()
+        if before or explains:
+            before = [_BEGIN_WRITE if writes else _BEGIN_READ, *before]
+        try:
+            if before:
+                result = link.together([*before, bound, _COMMIT], prepare=self._prepares)[-2]
+            else:
+                result = link.alone(bound, prepare=self._prepares)
+        except Failure as failure:
+            failure.maybe_written = writes and failure.may_follow(len(before) + 1)
+            self._settle(failure, link)
+            raise
+        self._shared.preparing.succeeded()
+        return result
 
     def _together(self, calls: tuple[Call, ...], *, commit: bool) -> list[list[Row]]:
         """One trip inside the transaction, which it may also begin and commit."""
@@ -173,10 +187,10 @@ class PostgresTransaction:
         return rows
 
     def _send(self, link: Link, sent: list[Bound], commit: bool) -> list[PGresult]:
-        opening = self._opening(commit)
-        steps: list[Bound | bytes] = [*opening, *sent, *([_COMMIT] if commit else [])]
+        before = self._before(commit)
+        steps: list[Bound | bytes] = [*before, *sent, *([_COMMIT] if commit else [])]
         self._shared.count(("trips", *(bound.statement.name for bound in sent)))
-        self._shared.count(("transactions",) if opening else ())
+        self._shared.count(() if self._open else ("transactions",))
         self._open = True
         try:
             results = link.together(steps, prepare=self._prepares)
@@ -185,17 +199,19 @@ class PostgresTransaction:
             failure.maybe_written = writes and failure.may_follow(len(steps) - 1)
             self._settle(failure, link)
             raise
+        self._shared.preparing.succeeded()
         if commit:
             self._open = False
             if results[-1].command_status != _COMMIT:
                 raise Failure("the transaction had failed before its commit")
-        return results[len(opening) :]
+        return results[len(before) :]
 
-    def _opening(self, commit: bool) -> tuple[bytes, ...]:
+    def _before(self, commit: bool) -> list[bytes]:
+        """What a trip carries before its statements."""
         if self._open:
-            return ()
+            return self._limits.further()
         begin = _BEGIN_WRITE if self._mode is Mode.WRITE else _BEGIN_READ
-        return (begin,) if commit else (begin, self._shared.limit_idle)
+        return [begin, *(self._limits.alone() if commit else self._limits.first())]
 
     def _bind(self, calls: tuple[Call, ...]) -> list[Bound | None]:
         """The statements with their parameters; none for a bulk statement without rows."""
@@ -216,6 +232,7 @@ class PostgresTransaction:
             raise RuntimeError("nothing may follow conclude()")
         if self._link is None:
             self._link = self._shared.connections.take()
+            self._caller.begin()
             self._is_used = self._link.has_prepared()
         elif self._open and not self._link.is_alive():
             self._link.discard()
@@ -223,12 +240,20 @@ class PostgresTransaction:
         return self._link
 
     def _settle(self, failure: Failure, link: Link) -> None:
-        """Deal with a prepared statement that was lost or no longer fits; nothing was written."""
-        if failure.sqlstate in UNPREPARED and self._prepares:
-            self._shared.prepares = False
+        """Deal with a prepared statement that is not what we took it for; nothing was written."""
+        if not self._prepares:
+            return
+        if failure.sqlstate in (UNPREPARED, PREPARED_ALREADY):
+            if failure.sqlstate == UNPREPARED:
+                link.forget_prepared()
+            self._shared.preparing.failed()
             failure.settled = True
-        elif failure.sqlstate == STALE_PLAN and self._is_used:
-            link.discard()
+        elif failure.sqlstate == STALE_PLAN:
+            if self._is_used:
+                link.discard()
+            else:
+                # It was prepared just now, and is old all the same: a pooler kept it.
+                self._shared.preparing.give_up()
             failure.settled = True
 
     def _observe(self, when: str, *names: str) -> None:

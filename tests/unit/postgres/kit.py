@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
+
+from psycopg.conninfo import conninfo_to_dict
 
 from holdfast.engine import Work
 from holdfast.postgres.driver import PostgresBackend
@@ -63,6 +66,12 @@ SELECT %(text)s::text AS text, %(number)s::bigint AS number, %(real)s::float8 AS
        %(numbers)s::bigint[] AS numbers, %(datas)s::bytea[] AS datas
 -- name: pair
 INSERT INTO holdfast.pair (n) VALUES (%(n)s), (%(n)s)
+-- name: limits
+SELECT current_setting('search_path') AS search_path, current_setting('lock_timeout') AS locks,
+       current_setting('statement_timeout') AS statements,
+       current_setting('idle_in_transaction_session_timeout') AS idle
+-- name: prepared
+SELECT count(*) FROM pg_prepared_statements
 -- name: whole
 SELECT * FROM holdfast.item WHERE k = %(k)s
 """
@@ -82,6 +91,11 @@ def write_files(folder: Path, *more: str, reader: int = 1, writer: int = 1) -> N
 def python_path() -> dict[str, str]:
     """The environment of a new interpreter that finds what this one finds."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def changed_url(url: str, **changed: str) -> str:
+    """The URL with other parameters."""
+    return f"postgresql:///?{urlencode(conninfo_to_dict(url) | changed, quote_via=quote)}"
 
 
 def unopened(target: Any, folder: Path, **settings: Any) -> PostgresBackend:

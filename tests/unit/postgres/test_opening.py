@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,23 @@ import pytest
 from psycopg import sql
 
 from holdfast.errors import (
-    InvalidArgument,
     NotAStore,
     StoreUnavailable,
     UnsupportedStoreVersion,
 )
 from holdfast.postgres.driver import PostgresBackend
-from holdfast.testing.wire import CountingProxy
+from holdfast.postgres.migrate import Opening
 from holdfast.transaction import Mode
-from tests.unit.postgres.kit import Make, get, put, python_path, single, unopened, write_files
+from tests.unit.postgres.kit import (
+    Make,
+    changed_url,
+    get,
+    put,
+    python_path,
+    single,
+    unopened,
+    write_files,
+)
 
 
 def test_racing_openers_all_succeed(url: str, schema: str, tmp_path: Path) -> None:
@@ -49,25 +56,65 @@ def test_an_absent_store_is_not_made_unasked(url: str, schema: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "table", ["CREATE TABLE {}.migration (id int)", "CREATE TABLE {}.t (id int)"]
+    ("other", "relations"),
+    [
+        ("TABLE {}.migration (id int)", 1),
+        ("TABLE {}.t (id int)", 1),
+        ("TYPE {}.mood AS ENUM ('fine')", 0),
+        ("DOMAIN {}.count AS int", 0),
+        ("FUNCTION {}.f() RETURNS int LANGUAGE sql AS 'SELECT 1'", 0),
+    ],
 )
 def test_a_schema_of_another_program_is_left_alone(
-    url: str, schema: str, tmp_path: Path, table: str
+    url: str, schema: str, tmp_path: Path, other: str, relations: int
 ) -> None:
     write_files(tmp_path)
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-        connection.execute(sql.SQL(table).format(sql.Identifier(schema)))
+        connection.execute(sql.SQL(f"CREATE {other}").format(sql.Identifier(schema)))
         with pytest.raises(NotAStore):
             unopened(url, tmp_path, schema=schema).open()
         count = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
-        assert connection.execute(count, [schema]).fetchone() == (1,)
+        assert connection.execute(count, [schema]).fetchone() == (relations,)
 
 
-def test_an_empty_schema_made_for_us_is_used(url: str, schema: str, make: Make) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    make().run(put("a"))
+@pytest.mark.parametrize(
+    "made",
+    ["CREATE SCHEMA {0} AUTHORIZATION {1}", "CREATE SCHEMA {0}; GRANT ALL ON SCHEMA {0} TO {1}"],
+)
+def test_an_empty_schema_made_for_us_is_enough(
+    url: str, schema: str, tmp_path: Path, made: str
+) -> None:
+    """The role may not create schemas in the database."""
+    write_files(tmp_path)
+    role = sql.Identifier(f"role_{schema}")
+    prepared = sql.SQL(made).format(sql.Identifier(schema), role)
+    with psycopg.connect(url, autocommit=True) as dba:
+        dba.execute(sql.SQL("CREATE ROLE {} LOGIN").format(role))
+        try:
+            dba.execute(prepared)
+            backend = unopened(changed_url(url, user=f"role_{schema}"), tmp_path, schema=schema)
+            backend.open()
+            assert backend.run(put("a"))["n"] == 1
+            backend.close()
+        finally:
+            dba.execute(sql.SQL("DROP OWNED BY {0} CASCADE; DROP ROLE {0}").format(role))
+
+
+def test_migrating_is_under_the_idle_timeout_too(
+    url: str, schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path)
+    applying = Opening._apply
+
+    def look_aside(self: Opening, migration: Any) -> None:
+        seen.append(self._rows("limit", "SHOW idle_in_transaction_session_timeout")[0])
+        applying(self, migration)
+
+    seen: list[Any] = []
+    monkeypatch.setattr(Opening, "_apply", look_aside)
+    unopened(url, tmp_path, schema=schema, idle_in_transaction_ms=700).open()
+    assert seen == [{"idle_in_transaction_session_timeout": "700ms"}]
 
 
 def test_schema_numbers_decide_how_a_store_opens(
@@ -105,25 +152,6 @@ def test_a_migration_that_fails_leaves_nothing(url: str, schema: str, tmp_path: 
     with psycopg.connect(url) as connection:
         found = connection.execute("SELECT FROM pg_namespace WHERE nspname = %s", [schema])
         assert found.fetchone() is None
-
-
-@pytest.mark.parametrize("wrong", ["postgresql://h:port/x", "postgresql://u:%zz@h/x", 7])
-def test_a_wrong_url_is_an_invalid_argument(wrong: Any, tmp_path: Path) -> None:
-    write_files(tmp_path)
-    with pytest.raises(InvalidArgument) as refused:
-        unopened(wrong, tmp_path)
-    assert refused.value.field == "url"
-
-
-def test_an_unreachable_server_is_told_at_once(url: str, tmp_path: Path) -> None:
-    write_files(tmp_path)
-    with CountingProxy(url) as gone:
-        pass
-    begun = time.monotonic()
-    with pytest.raises(StoreUnavailable) as told:
-        unopened(gone.url, tmp_path).open()
-    assert told.value.retryable
-    assert time.monotonic() - begun < 2
 
 
 def test_a_pooler_that_takes_no_options_is_given_none(

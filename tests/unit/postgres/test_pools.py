@@ -17,10 +17,14 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from holdfast.errors import (
+    InvalidArgument,
     StoreClosed,
     StoreUnavailable,
 )
+from holdfast.postgres.compiled import Bound
 from holdfast.postgres.driver import PostgresBackend
+from holdfast.postgres.link import Link
+from holdfast.testing.wire import CountingProxy
 from holdfast.transaction import Mode, Transaction, call
 from tests.unit.postgres.kit import (
     Make,
@@ -31,8 +35,10 @@ from tests.unit.postgres.kit import (
     python_path,
     single,
     two_trips,
+    unopened,
     work,
     write_files,
+    writes_one,
 )
 
 
@@ -46,6 +52,14 @@ def test_an_exhausted_pool_is_an_outage_that_passes(make: Make) -> None:
         backend.run(get("a"))
     assert (refused.value.retryable, refused.value.maybe_written) == (True, False)
     busy.result()
+
+
+def test_a_pool_that_cannot_connect_says_why(make: Make, proxy: CountingProxy) -> None:
+    backend = make(proxy.url, pool_timeout_ms=300)
+    proxy.close()
+    with pytest.raises(StoreUnavailable, match=r"after 0\.30 sec; .*Connection refused") as told:
+        backend.run(put("a"))
+    assert (told.value.retryable, told.value.maybe_written) == (True, False)
 
 
 def test_a_lent_pool_is_used_as_it_is_and_stays_open(make: Make, url: str) -> None:
@@ -70,19 +84,93 @@ def test_a_lent_pool_is_used_as_it_is_and_stays_open(make: Make, url: str) -> No
             assert connection.execute("SELECT 1 AS one").fetchone() == {"one": 1}
 
 
-def test_a_pooler_that_loses_prepared_statements_is_noticed_once(make: Make) -> None:
+@pytest.mark.parametrize("limit", [{}, {"max_size": 2}])
+def test_a_pool_that_keeps_no_connections_serves(
+    make: Make, url: str, limit: dict[str, int]
+) -> None:
+    with psycopg_pool.NullConnectionPool(url, open=True, **limit) as pool:
+        backend = make(pool, pool_size=3)
+        futures = [backend.submit(put(f"{n}", n)) for n in range(20)]
+        assert [future.result(20)["n"] for future in futures] == list(range(20))
+        assert backend._threads is not None
+        assert backend._threads._max_workers == limit.get("max_size", 3)
+
+
+def test_a_lent_connection_that_cannot_be_used_goes_back_into_its_pool(
+    url: str, schema: str, tmp_path: Path
+) -> None:
+    write_files(tmp_path)
+    options = {"client_encoding": "latin1"}
+    with psycopg_pool.ConnectionPool(
+        url, min_size=1, max_size=1, timeout=5, kwargs=options, open=True
+    ) as pool:
+        for _ in range(2):
+            with pytest.raises(InvalidArgument, match="UTF8"):
+                unopened(pool, tmp_path, schema=schema).open()
+        assert pool.get_stats()["pool_available"] == 1
+
+
+async def forgets(tx: Transaction) -> None:
+    """As a host that shares the connection may do at any time."""
+    await tx.trip(call("lock", k="a"))
+    tx._link.script("DEALLOCATE ALL")  # type: ignore[attr-defined]
+
+
+async def prepared(tx: Transaction) -> Any:
+    return (await tx.trip(call("prepared")))[0][0]["count"]
+
+
+def test_prepared_statements_that_are_lost_now_and_then_are_prepared_again(make: Make) -> None:
     backend = make(pool_size=1)
     backend.run(put("a", 0))
-
-    async def forgets(tx: Transaction) -> None:
-        await tx.trip(call("lock", k="a"))
-        tx._link.script("DEALLOCATE ALL")  # type: ignore[attr-defined]
-
-    for _ in range(3):
-        backend.run(work(Mode.WRITE, two_trips))
+    for repeated in range(1, 7):
         backend.run(work(Mode.WRITE, forgets))
-    assert backend.counts["lock"] == 7, "one of the six operations was run twice"
-    assert backend.run(get("a"))["n"] == 3
+        for _ in range(10):
+            backend.run(work(Mode.WRITE, two_trips))
+        # Each time one operation met it, and was run twice.
+        assert backend.counts["lock"] == repeated * 12
+        assert backend.run(work(Mode.WRITE, prepared)) > 2
+    assert backend.run(get("a"))["n"] == 60
+
+
+def test_a_statement_that_turns_out_to_be_prepared_is_taken_as_it_is(make: Make) -> None:
+    backend = make(pool_size=1)
+    backend.run(put("a", 0))
+    backend.run(work(Mode.WRITE, writes_one))
+    before = backend.run(work(Mode.WRITE, prepared))
+
+    async def knows_nothing(tx: Transaction) -> None:
+        await tx.all("get", k="a")
+        tx._link.forget_prepared()  # type: ignore[attr-defined]
+
+    backend.run(work(Mode.SMALL_READ, knows_nothing))
+    for _ in range(3):
+        backend.run(work(Mode.WRITE, writes_one))
+    assert backend.counts["add"] == 5, "one of the four was run twice"
+    assert backend.run(work(Mode.WRITE, prepared)) == before + 1
+
+
+def test_two_stores_on_one_lent_pool_share_what_is_prepared(make: Make, url: str) -> None:
+    with psycopg_pool.ConnectionPool(url, min_size=1, max_size=1, open=True) as pool:
+        for number in range(2):
+            backend = make(pool)
+            for _ in range(2):
+                backend.run(put("a", number))
+            assert backend.counts["put"] == 2
+
+
+def test_preparing_is_given_up_where_it_is_always_lost(make: Make, url: str) -> None:
+    def discard(connection: psycopg.Connection[Any]) -> None:
+        connection.autocommit = True
+        connection.execute("DISCARD ALL")
+        connection.autocommit = False
+
+    with psycopg_pool.ConnectionPool(url, min_size=1, max_size=1, reset=discard, open=True) as pool:
+        backend = make(pool)
+        for n in range(50):
+            backend.run(put("a", n))
+        assert 50 < backend.counts["put"] < 60
+        assert not backend._shared.preparing.on
 
 
 def test_a_plan_made_stale_by_a_migration_is_made_again(make: Make, url: str, schema: str) -> None:
@@ -97,6 +185,36 @@ def test_a_plan_made_stale_by_a_migration_is_made_again(make: Make, url: str, sc
         return await tx.conclude(call("whole", k="a"), call("pairs"))
 
     assert backend.run(work(Mode.READ, whole))[1] == [("a", 0)]
+    assert backend._shared.preparing.on
+
+
+def test_a_stale_plan_that_a_pooler_keeps_is_worked_around(
+    make: Make, url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pooler has the statement already: it says so without asking the server anew."""
+    known: set[bytes] = set()
+    queue = Link._queue
+
+    def through(self: Link, step: Bound | bytes, prepare: bool) -> bytes | None:
+        if isinstance(step, Bound) and prepare:
+            if step.name in known:
+                self._memory.prepared.add(step.name)
+            known.add(step.name)
+        return queue(self, step, prepare)
+
+    backend = make(pool_size=1)
+    # Whoever connects again meets the same connection to the server.
+    monkeypatch.setattr(Link, "discard", Link.forget_prepared)
+    monkeypatch.setattr(Link, "_queue", through)
+    backend.run(put("a", 0))
+    whole = single(Mode.READ, "whole", k="a")
+    backend.run(whole)
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute(sql.SQL("ALTER TABLE {}.item ADD extra int").format(sql.Identifier(schema)))
+
+    for _ in range(2):
+        assert backend.run(whole)[0]["extra"] is None
+    assert not backend._shared.preparing.on
 
 
 # --- threads, closing, forking ----------------------------------------------------------------

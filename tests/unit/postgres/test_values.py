@@ -6,8 +6,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.pq import ExecStatus
 
+import holdfast
 from holdfast.errors import (
     InvalidArgument,
 )
@@ -16,6 +20,7 @@ from holdfast.postgres.driver import PostgresBackend
 from holdfast.statements import Statement
 from holdfast.testing.server import fresh_schema
 from holdfast.transaction import Mode, Transaction, bulk, call
+from tests.unit.postgres.everything import do_everything
 from tests.unit.postgres.kit import Make, get, put, single, unopened, work, write_files
 
 
@@ -97,3 +102,20 @@ def test_a_name_no_schema_can_have_is_refused(name: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         Schema(name)
     assert refused.value.field == "schema"
+
+
+def test_a_column_that_a_newer_library_adds_changes_no_result(url: str, schema: str) -> None:
+    with holdfast.open(url, schema=schema, pool_size=1) as store:
+        do_everything(store)
+        connections = store._core.backend._connections  # type: ignore[attr-defined]
+        link = connections.take()
+        with psycopg.connect(url, autocommit=True) as newer:
+            find = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+            for (table,) in newer.execute(find, [schema]).fetchall():
+                names = sql.Identifier(schema, table)
+                newer.execute(sql.SQL("ALTER TABLE {} ADD added_later bigint").format(names))
+        prepared = sorted(link._memory.prepared)
+        described = [link.connection.pgconn.describe_prepared(name) for name in prepared]
+        connections.give(link)
+    assert len(prepared) > 60
+    assert [each.error_message for each in described if each.status != ExecStatus.COMMAND_OK] == []

@@ -71,7 +71,7 @@ ON CONFLICT (session, pair) DO UPDATE SET
     reasoning_output_tokens = u.reasoning_output_tokens + excluded.reasoning_output_tokens;
 
 -- name: read_head
-SELECT s.*, m.session IS NOT NULL AS known,
+SELECT {session_columns}, m.session IS NOT NULL AS known,
        h.config_enc, h.config_tag, h.config, h.frames, h.current_frame_id
   FROM holdfast.session s
   LEFT JOIN holdfast.session_meta m ON m.session = s.key

@@ -1,5 +1,12 @@
 -- Sessions as such: entering the section, metadata, deletion.
 
+-- fragment: session_columns
+-- One by one: a column that a newer library adds must not change what a prepared statement returns.
+s.key, s.id, s.generation, s.owner_id, s.incarnation_id, s.liveness, s.token, s.claimed_at_ms,
+       s.expires_at_ms, s.displaced, s.head_revision, s.head_tag, s.branch, s.length, s.leaf_id,
+       s.checkpoint_ref, s.node_count, s.next_sequence, s.user_message_count,
+       s.first_user_sequence, s.first_user_message
+
 -- name: enter_section
 -- Lock, then look: the row's lock is the section, and the clock is read once it is held. A row
 -- made here is locked by having been made; no row at all means that somebody else is making it.
@@ -11,7 +18,7 @@ WITH old AS MATERIALIZED (
     ON CONFLICT (id) DO NOTHING
     RETURNING *
 )
-SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms
+SELECT {session_columns}, holdfast.now_ms(%(now_ms)s) AS now_ms
   FROM (SELECT * FROM old UNION ALL SELECT * FROM made) s;
 
 -- name: read_known
@@ -178,7 +185,8 @@ WITH locked AS MATERIALIZED (
     SELECT * FROM holdfast.session
      WHERE id = ANY (%(session_ids)s::text[]) ORDER BY id FOR UPDATE
 )
-SELECT s.*, holdfast.now_ms(%(now_ms)s) AS now_ms FROM locked s ORDER BY s.id;
+SELECT {session_columns}, holdfast.now_ms(%(now_ms)s) AS now_ms
+  FROM locked s ORDER BY s.id;
 
 -- name: delete_sessions
 -- What a listing, a lookup or the collector could still find goes at once; rows that nothing
