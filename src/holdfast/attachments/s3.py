@@ -5,11 +5,15 @@ is uploaded in parts under `staging/`, where nobody reads, and copied within the
 hash is known; what dies in between is an object there, which a sweep removes. An upload that was
 cut off before its end is no object yet: only a rule of the bucket can remove its parts, so set
 one (`AbortIncompleteMultipartUpload`).
+
+No request is given up while it gets anywhere: a reader may be slow and a copy long. A stream that
+breaks off is gone on with where it broke off, and its hash is checked at its end as any other's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -22,21 +26,29 @@ from holdfast.rules import checks
 from holdfast.rules.attachments import is_attachment_id
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import S3Store
+
+log = logging.getLogger("holdfast")
 
 #: What one copy within a bucket may move.
 MAX_BYTES: Final = 5 * 1024**3
 #: Parts of an upload, and how many are on their way at once: what bounds the memory of a put.
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS: Final = 2
+#: What obstore's own 30 s for a whole request would end is ended by silence alone: of a server
+#: that is copied within, or asked, as of one that is in the middle of an answer.
+_PATIENCE: Final = {"timeout": "30days", "connect_timeout": "10s", "read_timeout": "5min"}
+#: How often in a row a stream may break off without another piece.
+_BREAKS: Final = 3
 
 
 class S3Bytes(ByteBackend):
     """Bytes in a bucket, below a prefix; further options are those of `obstore.store.S3Store`.
 
     `S3Bytes("bucket", "agents", region="eu-west-1")` takes its credentials from the environment;
-    another server than Amazon's is named by `endpoint`.
+    another server than Amazon's is named by `endpoint`. A request ends after 5 minutes without an
+    answer, or without more of one; `client_options` may say otherwise.
     """
 
     max_bytes = MAX_BYTES
@@ -59,12 +71,26 @@ class S3Bytes(ByteBackend):
 
     def read(self, id: str) -> Iterator[bytes]:
         """The object as it arrives."""
-        import obstore
+        from obstore.exceptions import BaseError
 
+        offset = breaks = 0
         with _told("get", id):
-            pieces = obstore.get(self._store, self._place(id)).stream(min_chunk_size=PIECE_BYTES)
-            for piece in pieces:
-                yield bytes(piece)
+            size, pieces = self._get(id, offset)
+            while offset < size:
+                try:
+                    piece = bytes(next(pieces, b""))
+                except (BaseError, OSError) as error:
+                    if breaks == _BREAKS:
+                        raise
+                    breaks += 1
+                    log.info("attachment %s broke off at byte %d: %s", id, offset, error)
+                    size, pieces = self._get(id, offset)
+                else:
+                    if not piece:
+                        return  # less than was promised, as the hash will tell
+                    breaks = 0
+                    offset += len(piece)
+                    yield piece
 
     def delete(self, id: str) -> None:
         """Remove the object."""
@@ -129,6 +155,15 @@ class S3Bytes(ByteBackend):
         with _told("delete"), contextlib.suppress(FileNotFoundError):
             obstore.delete(self._store, key)
 
+    def _get(self, id: str, offset: int) -> tuple[int, Iterator[Any]]:
+        """How long an object is, and its pieces from a byte on."""
+        import obstore
+
+        # An empty object has no byte that a range could begin with.
+        options: GetOptions = {"range": {"offset": offset}} if offset else {}
+        found = obstore.get(self._store, self._place(id), options=options)
+        return found.meta["size"], iter(found.stream(min_chunk_size=PIECE_BYTES))
+
     def _place(self, id: str) -> str:
         return self.key("sha256", id[:2], id)
 
@@ -172,6 +207,11 @@ def _connect(bucket: str, options: dict[str, Any]) -> S3Store:
         from obstore.store import S3Store
     except ImportError:
         raise InvalidArgument("bucket", "S3 needs obstore: pip install 'holdfast[s3]'") from None
+    # Where client options are given they replace all others, so ours have to be among them.
+    if "client_options" in options:
+        options |= {"client_options": _PATIENCE | options["client_options"]}
+    else:
+        options = _PATIENCE | options
     try:
         return S3Store(bucket, **options)
     except (BaseError, TypeError, ValueError) as error:

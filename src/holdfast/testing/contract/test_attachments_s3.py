@@ -138,6 +138,72 @@ def test_altered_bytes_are_told(store: Any, below: S3Store, content: bytes) -> N
         list(store.attachments.stream("s1", id))
 
 
+def test_a_reader_may_be_slow(server: str, bucket: str, backend: S3Bytes) -> None:
+    content = os.urandom(MIB) * 24
+    id = backend.put(content).id
+    hurried: dict[str, Any] = OPTIONS | {
+        "client_options": {"allow_http": True, "timeout": "1s"},
+        "retry_config": {"max_retries": 0},
+    }
+    slow = S3Bytes(bucket, "some/where", endpoint=server, **hurried)
+    found = bytearray()
+    waits = 0
+
+    for piece in slow.stream(id):
+        found += piece
+        if len(found) > waits * 8 * MIB:
+            waits += 1
+            time.sleep(1.2)  # the limit of the request passes
+
+    assert waits == 3
+    assert found == content
+
+
+def test_a_stream_that_gets_nowhere_ends(backend: S3Bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    id = backend.put(LARGE).id
+    get, asked = backend._get, []
+
+    def broken(id: str, offset: int) -> Any:
+        asked.append(offset)
+        size, pieces = get(id, offset)
+        return size, _breaking(pieces, 1 if not offset else 0)
+
+    monkeypatch.setattr(backend, "_get", broken)
+    read = []
+    with pytest.raises(StoreUnavailable) as told:
+        for piece in backend.stream(id):
+            read.append(len(piece))
+
+    assert told.value.retryable
+    assert len(read) == 1
+    assert asked == [0] + [read[0]] * 3
+
+
+def _breaking(pieces: Iterator[Any], after: int) -> Iterator[Any]:
+    yield from itertools.islice(pieces, after)
+    raise OSError("the connection is gone")
+
+
+def test_a_request_has_no_limit_as_a_whole_unless_the_caller_sets_one(
+    server: str, bucket: str
+) -> None:
+    told = [
+        S3Bytes(bucket, endpoint=server, **OPTIONS | {"client_options": given})._store
+        for given in ({}, {"allow_http": True, "timeout": "3s"})
+    ]
+    assert [each.client_options for each in told] == [
+        {"timeout": "30days", "connect_timeout": "10s", "read_timeout": "5min"},
+        {"timeout": "3s", "connect_timeout": "10s", "read_timeout": "5min", "allow_http": "true"},
+    ]
+
+    # A limit among the options themselves is kept to as well: no answer is that fast.
+    plain = {name: given for name, given in OPTIONS.items() if name != "client_options"}
+    hurried = S3Bytes(bucket, endpoint=server, allow_http=True, timeout="1ns", **plain)
+    with pytest.raises(StoreUnavailable):
+        hurried.put(SMALL)
+    assert S3Bytes(bucket, endpoint=server, allow_http=True, **plain).put(SMALL).id
+
+
 @pytest.mark.scenario("ATT-T9")
 def test_bytes_go_with_the_last_reference(store: Any, below: S3Store) -> None:
     for session_id in ("a", "b"):
