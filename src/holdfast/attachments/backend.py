@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from holdfast.attachments.intake import Intake, put_bytes
 from holdfast.attachments.port import Here
@@ -30,6 +32,19 @@ class Host(NamedTuple):
     run: Run
     settings: Settings
     tier: Durability
+
+
+_PRIVATE: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def private_name() -> str:
+    """A name for bytes that have no id yet."""
+    return secrets.token_hex(16)
+
+
+def is_private_name(name: str) -> bool:
+    """Whether it is such a name: anything else in a staging is somebody else's."""
+    return _PRIVATE.fullmatch(name) is not None
 
 
 class Staged(abc.ABC):

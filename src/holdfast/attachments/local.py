@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from holdfast.attachments.backend import ByteBackend, Host, Staged
+from holdfast.attachments.backend import ByteBackend, Host, Staged, is_private_name, private_name
 from holdfast.attachments.intake import PIECE_BYTES
 from holdfast.errors import AttachmentNotFound, InvalidArgument, StoreUnavailable
 from holdfast.model.attachments import ByteEntry
@@ -60,7 +59,7 @@ class DirectoryBytes(ByteBackend):
         folder = self._root / "staging"
         with _told("put"):
             folder.mkdir(parents=True, exist_ok=True)
-            return _File(self, folder / f"{secrets.token_hex(16)}{_STAGED}")
+            return _File(self, folder / f"{private_name()}{_STAGED}")
 
     def read(self, id: str) -> Iterator[bytes]:
         """The file, a MiB at a time."""
@@ -91,9 +90,10 @@ class DirectoryBytes(ByteBackend):
     def sweep_staging(self, before_ms: int) -> int:
         """Remove files that have no id and that nobody has written to since."""
         removed = 0
-        with _told("sweep"), contextlib.suppress(FileNotFoundError):
-            for stray in os.scandir(self._root / "staging"):
-                if stray.name.endswith(_STAGED) and _age(stray) <= before_ms:
+        staging = self._root / "staging"
+        with _told("sweep"), contextlib.suppress(FileNotFoundError), os.scandir(staging) as files:
+            for stray in files:
+                if _is_staged(stray) and _age(stray) <= before_ms:
                     Path(stray).unlink(missing_ok=True)
                     removed += 1
         return removed
@@ -164,6 +164,11 @@ class _File(Staged):
 
 def _is_ours(name: str, prefix: str) -> bool:
     return name.startswith(prefix) and is_attachment_id(name)
+
+
+def _is_staged(file: os.DirEntry[str]) -> bool:
+    name, dot, rest = file.name.partition(".")
+    return is_private_name(name) and dot + rest == _STAGED and file.is_file(follow_symlinks=False)
 
 
 def _age(file: os.DirEntry[str]) -> int:

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast.attachments.backend import ByteBackend, Staged
+from holdfast.attachments.backend import ByteBackend, Staged, is_private_name, private_name
 from holdfast.attachments.intake import PIECE_BYTES
 from holdfast.errors import AttachmentNotFound, InvalidArgument, StoreUnavailable
 from holdfast.model.attachments import ByteEntry
@@ -60,7 +59,7 @@ class S3Bytes(ByteBackend):
 
     def stage(self) -> Staged:
         """An upload in parts, under a key of its own."""
-        return _Upload(self, self.key("staging", secrets.token_hex(16)))
+        return _Upload(self, self.key("staging", private_name()))
 
     def put_small(self, id: str, body: bytes) -> None:
         """One request."""
@@ -122,7 +121,8 @@ class S3Bytes(ByteBackend):
         """Remove uploads that were finished and never given their id."""
         removed = 0
         for seen in self._objects("staging", None):
-            if _modified_at_ms(seen) <= before_ms:
+            name = seen["path"].removeprefix(self.key("staging") + "/")
+            if is_private_name(name) and _modified_at_ms(seen) <= before_ms:
                 self.remove(seen["path"])
                 removed += 1
         return removed

@@ -236,6 +236,16 @@ def test_an_upload_that_was_not_published_is_swept(backend: S3Bytes, below: S3St
     assert _keys(below) == []
 
 
+def test_a_sweep_removes_only_staging_of_ours(backend: S3Bytes, below: S3Store) -> None:
+    names = ("customers.csv", "app/config.json", "app/" + "0" * 32, "A" * 32, "0" * 33)
+    strays = [f"some/where/staging/{name}" for name in names]
+    for stray in (*strays, "some/where/staging/" + "0" * 32):
+        obstore.put(below, stray, b"bytes")
+
+    assert backend.sweep_staging(EVER) == 1
+    assert _keys(below) == sorted(strays)
+
+
 def test_a_source_that_breaks_off_leaves_nothing(store: Any, below: S3Store) -> None:
     def pieces() -> Iterator[bytes]:
         yield from (bytes(MIB) for _ in range(20))

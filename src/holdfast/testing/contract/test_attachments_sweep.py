@@ -346,6 +346,31 @@ def test_stray_files_are_passed_over(world: World, tmp_path: Path) -> None:
     assert all(stray.read_bytes() == b"stray" for stray in strays)
 
 
+def test_a_sweep_removes_only_staging_of_ours(world: World, tmp_path: Path) -> None:
+    store = world.open(attachments=DirectoryBytes(tmp_path / "files"))
+    store.sessions.list()
+    folder = tmp_path / "files" / "staging"
+    folder.mkdir(parents=True)
+    ours = [folder / f"{number:032x}.part" for number in range(3)]
+    ours[0].write_bytes(b"left behind")
+    ours[1].mkdir()
+    (tmp_path / "elsewhere").write_bytes(b"theirs")
+    ours[2].symlink_to(tmp_path / "elsewhere")
+    strays = [
+        folder / name
+        for name in ("movie.part", "0" * 32, "A" * 32 + ".part", "0" * 32 + ".part.bak")
+    ]
+    for stray in strays:
+        stray.write_bytes(b"theirs")
+    world.clock.advance(10**12)
+
+    assert store.maintenance.reclaim_attachments(0).removed_staging_count == 1
+
+    assert not ours[0].exists()
+    assert ours[1].is_dir()
+    assert all(stray.read_bytes() == b"theirs" for stray in (*strays, ours[2]))
+
+
 def test_a_directory_that_cannot_be_written_is_told_as_such(world: World, tmp_path: Path) -> None:
     (tmp_path / "files").write_bytes(b"no directory")
     store = world.open(attachments=DirectoryBytes(tmp_path / "files"))
