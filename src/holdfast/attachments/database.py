@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -35,7 +36,7 @@ class DatabaseBytes(ByteBackend):
 
     def attach(self, host: Host) -> DatabaseBytes:
         """These bytes, in that store."""
-        attached = DatabaseBytes(self.max_bytes or 0)
+        attached = copy.copy(self)
         attached._host = host
         attached.persistence = host.tier
         return attached

@@ -1,13 +1,16 @@
 """Bytes as files of a directory: `sha256/<two digits>/<id>`, and `staging/` beside it (ATT-4).
 
 A file is written under a name of its own in the same file system, flushed, and renamed; then the
-directory is flushed, since until then the name may be lost with the power. Whatever else lies in
+directory is flushed, since until then the name may be lost with the power. The same is true of
+the directory's own name and of those above it: whoever made one may not have flushed it yet, so
+each process flushes each of them once before it acknowledges a file below. Whatever else lies in
 the directory is left alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import heapq
 import os
 import stat
@@ -47,10 +50,12 @@ class DirectoryBytes(ByteBackend):
             raise InvalidArgument("path", "empty")
         self._root = Path(path).absolute()
         self._clock: Clock | None = None
+        #: Folders whose names this process has flushed, and what they were then.
+        self._kept: dict[Path, tuple[int, int] | None] = {}
 
     def attach(self, host: Host) -> DirectoryBytes:
         """Keep the store's time, where it was given a clock."""
-        attached = DirectoryBytes(self._root)
+        attached = copy.copy(self)
         attached._clock = host.settings.clock
         return attached
 
@@ -108,6 +113,20 @@ class DirectoryBytes(ByteBackend):
             now = self._clock.now_ms() * _NANOSECONDS
             os.utime(file, ns=(now, now))
 
+    def keep(self, folder: Path) -> None:
+        """A folder whose name outlives a loss of power, with those above it, whoever made them."""
+        seen = _identity(folder)
+        if seen is not None and self._kept.get(folder) == seen:
+            return
+        if not os.path.ismount(folder):
+            self.keep(folder.parent)
+            folder.mkdir(exist_ok=True)
+            seen = _identity(folder)
+            # Where no one may look, nothing can be flushed.
+            with contextlib.suppress(PermissionError):
+                _flush(folder.parent)
+        self._kept[folder] = seen
+
     def _page(self, prefix: str, after: str, limit: int) -> Iterator[ByteEntry]:
         """A page of one folder, without ever holding all of its names."""
         folder = self._root / "sha256" / prefix
@@ -152,7 +171,7 @@ class _File(Staged):
             self._backend.mark(self._file.fileno())
             os.fsync(self._file.fileno())
             self._file.close()
-            _make(place.parent)
+            self._backend.keep(place.parent)
             os.replace(self._path, place)
             _flush(place.parent)
 
@@ -178,13 +197,12 @@ def _age(file: os.DirEntry[str]) -> int:
         return 0
 
 
-def _make(folder: Path) -> None:
-    """A folder that outlives a loss of power, with those above it."""
-    if folder.is_dir():
-        return
-    _make(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _flush(folder.parent)
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        seen = folder.stat()
+    except FileNotFoundError:
+        return None
+    return seen.st_dev, seen.st_ino
 
 
 def _flush(folder: Path) -> None:
