@@ -54,6 +54,8 @@ class Core:
         chosen: ByteBackend = settings.attachments or DatabaseBytes()
         #: Where the bytes of attachments are.
         self.bytes = chosen.attach(Host(self.run, settings, backend.tier))
+        #: Whether they are there under this store's name.
+        self.introduced = False
         # A slow byte backend holds up neither levers nor opening.
         self._byte_threads = ThreadPoolExecutor(8, thread_name_prefix="holdfast-bytes")
 

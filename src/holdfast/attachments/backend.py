@@ -43,7 +43,7 @@ def private_name() -> str:
 
 
 def is_private_name(name: str) -> bool:
-    """Whether it is such a name: anything else in a staging is somebody else's."""
+    """Whether it is such a name, or a store's: anything else beside the bytes is not ours."""
     return _PRIVATE.fullmatch(name) is not None
 
 
@@ -70,6 +70,8 @@ class ByteBackend(abc.ABC):
     persistence: Durability = Durability.DURABLE
     #: More than this is refused; none means as much as there is room for.
     max_bytes: int | None = None
+    #: Whether other stores may keep bytes here too.
+    shareable: bool = True
 
     # --- what a backend supplies -----------------------------------------------------------
 
@@ -100,6 +102,13 @@ class ByteBackend(abc.ABC):
     def attach(self, host: Host) -> ByteBackend:  # noqa: ARG002
         """The backend as the store that it is given to uses it."""
         return self
+
+    def join(self, store_name: str) -> None:  # noqa: B027  (a backend of one's own need not)
+        """Leave word that a store keeps bytes here; nothing if it did so before."""
+
+    def stores(self) -> set[str]:
+        """The names of the stores that left word. Bytes may be theirs, so no other may sweep."""
+        return set()
 
     def put_small(self, id: str, body: bytes) -> None:
         """Bytes of at most a MiB, whose id is known; as staging, writing and publishing."""

@@ -30,6 +30,8 @@ class DatabaseBytes(ByteBackend):
     b'some bytes'
     """
 
+    shareable = False
+
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = checks.count(max_bytes, "max_bytes")
         self._host: Host | None = None

@@ -1,5 +1,7 @@
 """Bytes as files of a directory: `sha256/<two digits>/<id>`, and `staging/` beside it (ATT-4).
 
+`stores/` has an empty file for each store that ever put something here.
+
 A file is written under a name of its own in the same file system, flushed, and renamed; then the
 directory is flushed, since until then the name may be lost with the power. The same is true of
 the directory's own name and of those above it: whoever made one may not have flushed it yet, so
@@ -102,6 +104,21 @@ class DirectoryBytes(ByteBackend):
                     Path(stray).unlink(missing_ok=True)
                     removed += 1
         return removed
+
+    def join(self, store_name: str) -> None:
+        """An empty file of the store's name."""
+        folder = self._root / "stores"
+        with _told("put"):
+            self.keep(folder)
+            (folder / store_name).touch()
+            _flush(folder)
+
+    def stores(self) -> set[str]:
+        """The names of these files."""
+        folder = self._root / "stores"
+        with _told("list"), contextlib.suppress(FileNotFoundError), os.scandir(folder) as files:
+            return {file.name for file in files if is_private_name(file.name)}
+        return set()
 
     def place(self, id: str) -> Path:
         """Where an id's file is."""

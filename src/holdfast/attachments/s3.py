@@ -120,12 +120,22 @@ class S3Bytes(ByteBackend):
     def sweep_staging(self, before_ms: int) -> int:
         """Remove uploads that were finished and never given their id."""
         removed = 0
-        for seen in self._objects("staging", None):
-            name = seen["path"].removeprefix(self.key("staging") + "/")
-            if is_private_name(name) and _modified_at_ms(seen) <= before_ms:
-                self.remove(seen["path"])
+        for name, seen in self._named("staging"):
+            if _modified_at_ms(seen) <= before_ms:
+                self.remove(self.key("staging", name))
                 removed += 1
         return removed
+
+    def join(self, store_name: str) -> None:
+        """An empty object of the store's name."""
+        import obstore
+
+        with _told("put"):
+            obstore.put(self._store, self.key("stores", store_name), b"")
+
+    def stores(self) -> set[str]:
+        """The names of these objects."""
+        return {name for name, _ in self._named("stores")}
 
     def key(self, *parts: str) -> str:
         """A key below the prefix."""
@@ -166,6 +176,13 @@ class S3Bytes(ByteBackend):
 
     def _place(self, id: str) -> str:
         return self.key("sha256", id[:2], id)
+
+    def _named(self, folder: str) -> Iterator[tuple[str, ObjectMeta]]:
+        """Objects directly below a folder that have a name of our making."""
+        for seen in self._objects(folder, None):
+            name = seen["path"].removeprefix(self.key(folder) + "/")
+            if is_private_name(name):
+                yield name, seen
 
     def _objects(self, folder: str, offset: str | None) -> Iterator[ObjectMeta]:
         import obstore

@@ -35,6 +35,7 @@ async def put(
     """
     meta = attachments.describe(media_type, label, type_metadata)
     await port.admit("put")
+    await port.introduce(backend)
 
     owner = port.owner_at(at.session_id)
 

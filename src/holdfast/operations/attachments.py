@@ -193,6 +193,18 @@ def now(env: Settings) -> Steps[int]:
     return steps
 
 
+@write
+def store_name(env: Settings) -> Steps[str]:
+    """What this store is called in byte backends that it may share, 32 hexadecimal digits."""
+
+    async def steps(tx: Transaction) -> str:
+        (rows,) = await tx.conclude(call("name_store"))
+        name: str = rows[0]["id"]
+        return name
+
+    return steps
+
+
 def forget_aged_intents(run: Run, env: Settings, cutoff_ms: int, limit: int = BATCH) -> int:
     """Forget uncommitted intents up to an instant whose owners are dead; how many there were."""
     checks.instant(cutoff_ms, "cutoff_ms")

@@ -54,3 +54,10 @@ CREATE TABLE holdfast.attachment_staging (
     touched_at_ms bigint NOT NULL
 );
 CREATE INDEX attachment_staging_by_age ON holdfast.attachment_staging (open, touched_at_ms);
+
+-- What this store is called where others may keep bytes beside it. A copy of the database has the
+-- same name, and so the same bytes.
+CREATE TABLE holdfast.store_name (
+    one smallint PRIMARY KEY CHECK (one = 1),
+    id text COLLATE "C" NOT NULL
+);

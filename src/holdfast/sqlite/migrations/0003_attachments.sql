@@ -50,3 +50,10 @@ CREATE TABLE attachment_staging (
     touched_at_ms INTEGER NOT NULL
 );
 CREATE INDEX attachment_staging_by_age ON attachment_staging (open, touched_at_ms);
+
+-- What this store is called where others may keep bytes beside it. A copy of the database has the
+-- same name, and so the same bytes.
+CREATE TABLE store_name (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    id TEXT NOT NULL
+);

@@ -7,6 +7,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import obstore
@@ -217,6 +218,24 @@ def test_bytes_go_with_the_last_reference(store: Any, below: S3Store) -> None:
 
     assert counts == [0, 0, 1]
     assert _keys(below) == []
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_no_store_sweeps_bytes_that_may_be_anothers(
+    tmp_path: Path, backend: S3Bytes, below: S3Store
+) -> None:
+    def opened(name: str) -> Any:
+        return holdfast.open(f"sqlite:///{tmp_path / name}.db", attachments=backend)
+
+    obstore.put(below, "some/where/stores/readme.txt", b"no store")
+    with opened("one") as one, opened("other") as other:
+        id = one.attachments.put("s1", SMALL).id
+        with pytest.raises(InvalidArgument) as refused:
+            other.maintenance.reclaim_attachments(0)
+        assert refused.value.field == "backend"
+        one.attachments.delete("s1", id)
+        time.sleep(1.1)  # the server counts in seconds
+        assert one.maintenance.reclaim_attachments(0).reclaimed_count == 1
 
 
 @pytest.mark.scenario("ATT-T21")

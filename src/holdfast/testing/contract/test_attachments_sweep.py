@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import (
     AttachmentNotFound,
     ByteEntry,
@@ -313,6 +314,96 @@ def test_another_backend_can_be_swept(world: World, store: Any) -> None:
     assert (report.scanned_blob_count, report.reclaimed_count) == (1, 1)
     assert other.head(orphan) is None
     assert store.attachments.get("s1", id) == b"own"
+
+
+# --- several stores ----------------------------------------------------------------------
+
+
+def _beside(folder: Path, files: Path, name: str = "other") -> Any:
+    """Another store whose attachments are in the same directory."""
+    return holdfast.open(f"sqlite:///{folder / name}.db", attachments=DirectoryBytes(files))
+
+
+def _name(world: World, store: Any) -> str:
+    ((name,),) = world.sql(store, "SELECT id FROM {store_name}")
+    return str(name)
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_no_store_sweeps_bytes_that_may_be_anothers(durable: World, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    store = durable.open(attachments=DirectoryBytes(files))
+    id = _committed(store, "s1", b"committed")
+    name = _name(durable, store)
+    with _beside(tmp_path, files) as other:
+        other.attachments.record_intent("s1", "a" * 64)
+        with pytest.raises(InvalidArgument) as refused:
+            other.maintenance.reclaim_attachments(0)
+        assert refused.value.field == "backend"
+        assert name in refused.value.reason
+        assert other.attachments.list_refs() == ["a" * 64], "nothing at all was done"
+        durable.clock.advance(10**12)
+        assert store.maintenance.reclaim_attachments(0).scanned_blob_count == 1
+
+        theirs = _committed(other, "s1", b"of the other")
+        found = refused.value.reason.rpartition(" ")[2]
+        for each in (other, store):
+            with pytest.raises(InvalidArgument) as refused:
+                each.maintenance.reclaim_attachments(0)
+            assert {name, found} <= set(refused.value.reason.replace(";", "").split())
+        assert other.attachments.get("s1", theirs) == b"of the other"
+    assert store.attachments.get("s1", id) == b"committed"
+
+    (files / "stores" / found).unlink()
+    assert store.maintenance.reclaim_attachments(0).reclaimed_count == 1
+    assert store.attachments.get("s1", id) == b"committed"
+
+
+def test_a_store_keeps_its_name(durable: World, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"attachments": DirectoryBytes(tmp_path)}
+    first = durable.open(**settings)
+    _committed(first, "s1", b"bytes")
+    again = durable.open(**settings)
+    again.attachments.put("s1", b"more")
+    first.close()
+
+    durable.clock.advance(10**12)
+    assert again.maintenance.reclaim_attachments(0).reclaimed_count == 1
+    (mark,) = (tmp_path / "stores").iterdir()
+    assert mark.name == _name(durable, again)
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_a_copy_of_a_database_has_its_name(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    with _beside(tmp_path, files, "first") as store:
+        id = _committed(store, "s1", b"bytes")
+    (tmp_path / "first.db").rename(tmp_path / "restored.db")
+
+    with _beside(tmp_path, files, "restored") as store:
+        store.attachments.put("s1", b"more")
+        assert store.maintenance.reclaim_attachments(0).scanned_blob_count == 2
+        assert store.attachments.get("s1", id) == b"bytes"
+
+
+def test_a_store_in_memory_bars_nobody(tmp_path: Path) -> None:
+    for _ in range(2):
+        with holdfast.open("sqlite://", attachments=DirectoryBytes(tmp_path)) as store:
+            store.attachments.put("s1", b"bytes")
+            store.maintenance.reclaim_attachments(0)
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_stores_that_share_memory_do_not_sweep_each_other(world: World, tmp_path: Path) -> None:
+    shared = MemoryBytes()
+    store = world.open(attachments=shared)
+    id = _committed(store, "s1", b"bytes")
+    with (
+        holdfast.open(f"sqlite:///{tmp_path / 'other.db'}", attachments=shared) as other,
+        pytest.raises(InvalidArgument),
+    ):
+        other.maintenance.reclaim_attachments(0)
+    assert store.attachments.get("s1", id) == b"bytes"
 
 
 # --- directories -------------------------------------------------------------------------
