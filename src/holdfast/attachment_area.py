@@ -107,6 +107,10 @@ class AioPort(_StorePort):
         """Do something that may block."""
         return await settled(self._core.start_beside(task), self._core.settings.wait_ms)
 
+    async def draw(self, task: Callable[[], T]) -> T:
+        """Do something that may wait for a source of the caller's."""
+        return await settled(self._core.start_drawing(task), self._core.settings.wait_ms)
+
     async def undo(self, task: Callable[[], None]) -> None:
         """Do it also when the caller is cancelled before it has begun."""
         try:
@@ -117,7 +121,7 @@ class AioPort(_StorePort):
                 if begun.cancelled():
                     self._core.start_beside(task)
                 raise
-        except (StoreClosed, RuntimeError):
+        except StoreClosed:
             log.warning("the store was closed; what was being put is left to the sweep")
 
     async def admit(self, name: str) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from holdfast.attachments.backend import ByteBackend, Host
 from holdfast.attachments.database import DatabaseBytes
@@ -25,6 +25,9 @@ from holdfast.waiting import settled
 T = TypeVar("T")
 
 _WRITING = (Mode.WRITE, Mode.AUTOCOMMIT)
+
+#: How many of an asyncio caller's blocking sources are drawn from at once.
+DRAWN_AT_ONCE: Final = 32
 
 _forks = 0
 
@@ -58,6 +61,10 @@ class Core:
         self.introduced = False
         # A slow byte backend holds up neither levers nor opening.
         self._byte_threads = ThreadPoolExecutor(8, thread_name_prefix="holdfast-bytes")
+        # Nor does a source of the caller's, which may even wait for what a backend brings.
+        self._source_threads = ThreadPoolExecutor(
+            DRAWN_AT_ONCE, thread_name_prefix="holdfast-sources"
+        )
 
     # --- life ------------------------------------------------------------------------
 
@@ -84,6 +91,7 @@ class Core:
                 self.backend.close()
             self._helpers.shutdown(wait=False)
             self._byte_threads.shutdown(wait=False)
+            self._source_threads.shutdown(wait=False)
 
     def _check_alive(self) -> None:
         if self._born != _forks:
@@ -150,13 +158,22 @@ class Core:
 
     async def aside(self, task: Callable[[], T]) -> T:
         """Run something long on a thread of the store."""
-        self._check_alive()
-        return await settled(self._helpers.submit(task), self.settings.wait_ms)
+        return await settled(self._start(self._helpers, task), self.settings.wait_ms)
 
     def start_beside(self, task: Callable[[], T]) -> Future[T]:
         """Start something that waits for a byte backend, on a thread for nothing else."""
+        return self._start(self._byte_threads, task)
+
+    def start_drawing(self, task: Callable[[], T]) -> Future[T]:
+        """Start something that waits for a source of the caller's, on a thread for nothing else."""
+        return self._start(self._source_threads, task)
+
+    def _start(self, threads: ThreadPoolExecutor, task: Callable[[], T]) -> Future[T]:
         self._check_alive()
-        return self._byte_threads.submit(task)
+        try:
+            return threads.submit(task)
+        except RuntimeError:  # it was shut down since
+            raise StoreClosed("closed") from None
 
 
 def _probe(work: Work[Any]) -> Work[Done | None] | None:

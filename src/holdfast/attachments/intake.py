@@ -193,14 +193,22 @@ async def _pieces(port: BytePort, data: Any) -> AsyncGenerator[bytes, None]:
         async for piece in _gathered(port, data):
             yield piece
         return
-    if callable(getattr(data, "read", None)):
-        source: Iterator[Any] = iter(partial(data.read, PIECE_BYTES), b"")
-    elif isinstance(data, Iterable) and not isinstance(data, str | dict):
-        source = iter(data)
-    else:
+    if not _is_file(data) and (not isinstance(data, Iterable) or isinstance(data, str | dict)):
         raise InvalidArgument("data", "not_bytes")
-    # Reading may block as much as writing.
-    while piece := await port.call(partial(_take, source)):
+    source = _source(data)
+    # Reading may block as much as writing, and for longer.
+    while piece := await port.draw(partial(_take, source)):
+        yield piece
+
+
+def _is_file(data: Any) -> bool:
+    return callable(getattr(data, "read", None))
+
+
+def _source(data: Any) -> Iterator[Any]:
+    """What a file or an iterable gives; neither is touched before the first piece is asked for."""
+    pieces = iter(partial(data.read, PIECE_BYTES), b"") if _is_file(data) else data
+    for piece in pieces:  # noqa: UP028  (an iterator of the caller's is not ours to close)
         yield piece
 
 

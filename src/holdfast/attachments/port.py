@@ -33,6 +33,10 @@ class BytePort(Protocol):
         """Do something that may block."""
         ...
 
+    async def draw(self, task: Callable[[], T]) -> T:
+        """Do something that may wait for a source of the caller's, for as long as that likes."""
+        ...
+
     async def undo(self, task: Callable[[], None]) -> None:
         """Do something that has to be done, however often the caller is cancelled meanwhile."""
         ...
@@ -70,6 +74,10 @@ class Here:
     aio = False
 
     async def call(self, task: Callable[[], T]) -> T:
+        """Do it now."""
+        return task()
+
+    async def draw(self, task: Callable[[], T]) -> T:
         """Do it now."""
         return task()
 

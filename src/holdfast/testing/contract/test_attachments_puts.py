@@ -8,7 +8,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -22,8 +24,10 @@ from holdfast import (
     InvalidArgument,
     MemoryBytes,
     Staged,
+    StoreClosed,
     StoreUnavailable,
 )
+from holdfast.core import DRAWN_AT_ONCE
 from holdfast.testing.contract.samples import chain, put, turn
 from holdfast.testing.contract.test_attachments import LARGE, SMALL, Kept, keep_in, sha256
 from holdfast.testing.world import World
@@ -357,6 +361,90 @@ def test_a_slow_backend_holds_up_nothing_else(world: World) -> None:
     assert [store.attachments.get("s1", ref.id) for ref in refs] == contents
 
 
+def test_sources_that_wait_hold_up_nothing_else() -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            ref = await store.attachments.put("s1", LARGE)
+            waiting, go_on = threading.Semaphore(0), threading.Event()
+
+            def source(number: int) -> Iterator[bytes]:
+                yield b"%d" % number
+                waiting.release()
+                assert go_on.wait(30)
+
+            # More than there are threads for any of it.
+            slow = [store.attachments.put("s1", source(number)) for number in range(40)]
+            tasks = [asyncio.ensure_future(each) for each in slow]
+            for _ in range(DRAWN_AT_ONCE):
+                assert await asyncio.to_thread(waiting.acquire, timeout=30)
+
+            assert await store.attachments.get("s1", ref.id) == LARGE
+            assert b"".join([p async for p in store.attachments.stream("s1", ref.id)]) == LARGE
+            assert (await store.attachments.put("s1", SMALL)).id == sha256(SMALL)
+            assert (await store.attachments.put("s1", _pieces(LARGE))).id == ref.id
+            await store.maintenance.reclaim_attachments(60_000)
+
+            go_on.set()
+            assert [each.id for each in await asyncio.gather(*tasks)] == [
+                sha256(b"%d" % number) for number in range(40)
+            ]
+
+    asyncio.run(main())
+
+
+def test_what_is_read_can_be_piped_into_puts() -> None:
+    async def pipe(store: Any, id: str) -> str:
+        """A blocking source that waits for what a stream of the same store brings."""
+        pieces: SimpleQueue[bytes] = SimpleQueue()
+        put = asyncio.ensure_future(
+            store.attachments.put("s2", iter(partial(pieces.get, timeout=30), b""))
+        )
+        async for piece in store.attachments.stream("s1", id):
+            pieces.put(piece)
+            await asyncio.sleep(0)
+        pieces.put(b"")
+        return str((await put).id)
+
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            ref = await store.attachments.put("s1", LARGE)
+            pipes = asyncio.gather(*(pipe(store, ref.id) for _ in range(16)))
+            assert await asyncio.wait_for(pipes, 60) == [ref.id] * 16
+
+    asyncio.run(main())
+
+
+class Strict:
+    """A source that an event loop may not touch."""
+
+    def __init__(self, loop: threading.Thread) -> None:
+        self._loop = loop
+        self._left = 3
+
+    def _check(self) -> None:
+        assert threading.current_thread() is not self._loop
+
+    def __iter__(self) -> Strict:
+        self._check()
+        return self
+
+    def __next__(self) -> bytes:
+        self._check()
+        self._left -= 1
+        if self._left < 0:
+            raise StopIteration
+        return bytes(1_000_000)
+
+
+def test_a_loop_touches_no_blocking_source() -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            source = Strict(threading.current_thread())
+            assert (await store.attachments.put("s1", source)).byte_len == 3_000_000
+
+    asyncio.run(main())
+
+
 # --- cancellation --------------------------------------------------------------------------
 
 
@@ -407,6 +495,26 @@ def test_a_cancelled_stream_lets_go(tmp_path: Path) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await store.attachments.get("s1", ref.id) == LARGE
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("start", ["start_beside", "start_drawing", "aside"])
+def test_what_meets_a_closing_store_is_told_so(start: str) -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://") as store:
+            core: Any = store._core
+            check = core._check_alive
+
+            def check_and_close() -> None:
+                check()
+                core.close()
+
+            core._check_alive = check_and_close
+            with pytest.raises(StoreClosed) as told:
+                begun = getattr(core, start)(lambda: None)
+                await begun
+            assert told.value.reason == "closed"
 
     asyncio.run(main())
 
