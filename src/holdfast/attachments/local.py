@@ -24,7 +24,7 @@ from holdfast.attachments.backend import ByteBackend, Host, Staged, is_private_n
 from holdfast.attachments.intake import PIECE_BYTES
 from holdfast.errors import AttachmentNotFound, InvalidArgument, StoreUnavailable
 from holdfast.model.attachments import ByteEntry
-from holdfast.rules.attachments import is_attachment_id
+from holdfast.rules.attachments import is_attachment_id, staging_swept
 from holdfast.settings import Clock
 
 _PREFIXES: Final = tuple(f"{number:02x}" for number in range(256))
@@ -240,7 +240,8 @@ def _told(operation: str, id: str | None = None) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         if id is None:
-            raise StoreUnavailable(f"attachments.{operation}", str(error)) from error
+            raise staging_swept() from error
         raise AttachmentNotFound(id) from None
     except OSError as error:
-        raise StoreUnavailable(f"attachments.{operation}", str(error), retryable=True) from error
+        again = not isinstance(error, PermissionError)
+        raise StoreUnavailable(f"attachments.{operation}", str(error), retryable=again) from error

@@ -13,6 +13,7 @@ breaks off is gone on with where it broke off, and its hash is checked at its en
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +23,7 @@ from holdfast.attachments.intake import PIECE_BYTES
 from holdfast.errors import AttachmentNotFound, InvalidArgument, StoreUnavailable
 from holdfast.model.attachments import ByteEntry
 from holdfast.rules import checks
-from holdfast.rules.attachments import is_attachment_id
+from holdfast.rules.attachments import is_attachment_id, staging_swept
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -97,15 +98,7 @@ class S3Bytes(ByteBackend):
 
     def list(self, after: str = "", limit: int = 1_000) -> list[ByteEntry]:
         """Objects by id; strays are passed over."""
-        found: list[ByteEntry] = []
-        offset = self._place(after) if after else None
-        for seen in self._objects("sha256", offset):
-            id = seen["path"].rpartition("/")[2]
-            if is_attachment_id(id) and seen["path"] == self._place(id):
-                found.append(_entry(id, seen))
-            if len(found) == limit:
-                break
-        return found
+        return [*itertools.islice(self._entries(self._place(after) if after else None), limit)]
 
     def head(self, id: str) -> ByteEntry | None:
         """What is known of an object."""
@@ -115,6 +108,8 @@ class S3Bytes(ByteBackend):
             with _told("head", id):
                 return _entry(id, obstore.head(self._store, self._place(id)))
         except AttachmentNotFound:
+            # This answer has no body to say whether it is the bucket that is missing.
+            next(self._objects("stores", None), None)
             return None
 
     def sweep_staging(self, before_ms: int) -> int:
@@ -156,13 +151,16 @@ class S3Bytes(ByteBackend):
 
         with _told("put"):
             obstore.copy(self._store, key, self._place(id))
-        self.remove(key)
+        try:
+            self.remove(key)
+        except StoreUnavailable:
+            log.warning("a staging is left to the sweep", exc_info=True)
 
     def remove(self, key: str) -> None:
         """Delete an object, which need not be there."""
         import obstore
 
-        with _told("delete"), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(AttachmentNotFound), _told("delete", key):
             obstore.delete(self._store, key)
 
     def _get(self, id: str, offset: int) -> tuple[int, Iterator[Any]]:
@@ -183,6 +181,12 @@ class S3Bytes(ByteBackend):
             name = seen["path"].removeprefix(self.key(folder) + "/")
             if is_private_name(name):
                 yield name, seen
+
+    def _entries(self, offset: str | None) -> Iterator[ByteEntry]:
+        for seen in self._objects("sha256", offset):
+            id = seen["path"].rpartition("/")[2]
+            if is_attachment_id(id) and seen["path"] == self._place(id):
+                yield _entry(id, seen)
 
     def _objects(self, folder: str, offset: str | None) -> Iterator[ObjectMeta]:
         import obstore
@@ -250,9 +254,20 @@ def _told(operation: str, id: str | None = None) -> Iterator[None]:
 
     try:
         yield
-    except FileNotFoundError as error:
-        if id is None:
-            raise StoreUnavailable(f"attachments.{operation}", str(error)) from error
-        raise AttachmentNotFound(id) from None
     except (BaseError, OSError) as error:
-        raise StoreUnavailable(f"attachments.{operation}", str(error), retryable=True) from error
+        if _lasts(error):
+            raise StoreUnavailable(f"attachments.{operation}", str(error)) from error
+        if not isinstance(error, FileNotFoundError):
+            raise StoreUnavailable(f"attachments.{operation}", str(error), True) from error
+        if id is None:
+            raise staging_swept() from error
+        raise AttachmentNotFound(id) from None
+
+
+def _lasts(error: Exception) -> bool:
+    """Whether the server will say the same again until somebody changes something there."""
+    from obstore.exceptions import NotSupportedError, PermissionDeniedError, UnauthenticatedError
+
+    # That the bucket is missing is told like a missing object.
+    denied = isinstance(error, NotSupportedError | PermissionDeniedError | UnauthenticatedError)
+    return denied or "<Code>NoSuchBucket</Code>" in str(error)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import BlobCorrupt, StoreUnavailable
+from holdfast.errors import BlobCorrupt
 from holdfast.model.attachments import ByteEntry
 from holdfast.operations.levers import BATCH, Run, _batch, _look, _until_done
+from holdfast.rules.attachments import staging_swept
 from holdfast.settings import Settings
 from holdfast.transaction import (
     Done,
@@ -87,7 +88,7 @@ def store_small(env: Settings, id: str, body: bytes) -> Steps[None]:
 
 def _must_be_open(rows: list[Row]) -> None:
     if not rows:
-        raise StoreUnavailable("attachments.put", "its staging was swept", retryable=True)
+        raise staging_swept()
 
 
 @small_read

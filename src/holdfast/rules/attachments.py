@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, StoreUnavailable
 from holdfast.model.attachments import URI_PREFIX, AttachmentRef
 from holdfast.rules import checks
 from holdfast.rules.canonical import canonical
@@ -52,6 +52,11 @@ def canonical_uri(id: str) -> str:
     'holdfast-attachment://sha256/0000'
     """
     return URI_PREFIX + attachment_id(id)
+
+
+def staging_swept() -> StoreUnavailable:
+    """What is wrong with a put that took longer than a sweep's grace period."""
+    return StoreUnavailable("attachments.put", "its staging was swept", retryable=True)
 
 
 def owner(kind: object, id: object) -> Owner:

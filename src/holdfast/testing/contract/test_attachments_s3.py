@@ -12,6 +12,7 @@ from typing import Any
 
 import obstore
 import pytest
+from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
 import holdfast
@@ -310,6 +311,80 @@ def test_a_server_that_is_gone_is_told_as_such() -> None:
                 call()
             assert told.value.retryable
         assert store.attachments.holds("s1", sha256(LARGE)), "its intent is on record"
+
+
+def test_a_bucket_that_is_missing_is_told_as_such(server: str) -> None:
+    backend = S3Bytes("no-such-bucket", endpoint=server, **OPTIONS)
+    id = sha256(SMALL)
+    calls: list[Callable[[], Any]] = [
+        lambda: backend.put(SMALL),
+        lambda: backend.put(iter([LARGE, LARGE])),
+        lambda: backend.get(id),
+        lambda: backend.head(id),
+        lambda: backend.list(),
+        lambda: backend.delete(id),
+        lambda: backend.stores(),
+        lambda: backend.sweep_staging(EVER),
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnavailable) as told:
+            call()
+        assert "NoSuchBucket" in told.value.cause
+        assert not told.value.retryable
+
+
+@pytest.mark.parametrize("error", [PermissionDeniedError, UnauthenticatedError])
+def test_who_may_not_need_not_try_again(
+    backend: S3Bytes, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error("no")
+
+    for name in ("get", "head", "put", "delete", "copy"):
+        monkeypatch.setattr(obstore, name, refuse)
+    id = sha256(SMALL)
+    for call in (backend.get, backend.head, backend.delete, lambda _: backend.put(SMALL)):
+        with pytest.raises(StoreUnavailable) as told:
+            call(id)
+        assert not told.value.retryable
+
+
+def test_what_is_published_was_put_whatever_becomes_of_its_staging(
+    store: Any,
+    backend: S3Bytes,
+    below: S3Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise PermissionDeniedError("may not delete")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "delete", refuse)
+        ref = store.attachments.put("s1", LARGE)
+
+    assert store.attachments.get("s1", ref.id) == LARGE
+    assert "left to the sweep" in caplog.text
+    assert len(_keys(below)) == 2
+    assert backend.sweep_staging(EVER) == 1
+
+
+def test_a_staging_that_is_swept_before_it_is_published_ends_the_put(
+    backend: S3Bytes, below: S3Store
+) -> None:
+    staged: Any = backend.stage()
+    staged.write(LARGE)
+    staged._writer.close()
+    assert backend.sweep_staging(EVER) == 1
+    with pytest.raises(StoreUnavailable) as told:
+        backend.rename(staged._key, sha256(LARGE))
+    assert (told.value.cause, told.value.retryable) == ("its staging was swept", True)
+    assert _keys(below) == []
+
+
+def test_a_listing_of_nothing_is_empty(backend: S3Bytes) -> None:
+    backend.put(SMALL)
+    assert backend.list(limit=0) == []
 
 
 def test_what_one_copy_cannot_move_is_refused(backend: S3Bytes) -> None:
