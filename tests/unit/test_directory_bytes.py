@@ -144,6 +144,52 @@ def test_nobody_relies_on_a_name_that_another_has_not_flushed_yet(
     assert not first.is_alive()
 
 
+# --- listings ------------------------------------------------------------------------------
+
+
+def _pages(backend: DirectoryBytes, limit: int) -> Iterator[list[str]]:
+    after = ""
+    while page := [entry.id for entry in backend.list(after, limit)]:
+        yield page
+        after = page[-1]
+
+
+def test_strays_do_not_end_a_listing(tmp_path: Path) -> None:
+    backend = DirectoryBytes(tmp_path)
+    files = _alike(5)
+    for content in files.values():
+        backend.put(content)
+    folder = tmp_path / "sha256" / PREFIX
+    for number in range(2):
+        (folder / f"{PREFIX}{number:062x}").symlink_to("/nowhere")
+        (folder / f"{PREFIX}{number + 2:062x}").mkdir()
+
+    ids = list(files)
+    assert list(_pages(backend, 2)) == [ids[:2], ids[2:4], ids[4:]]
+    assert backend.list(limit=0) == []
+
+
+def test_what_is_deleted_meanwhile_does_not_end_a_listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = DirectoryBytes(tmp_path)
+    files = _alike(6)
+    for content in files.values():
+        backend.put(content)
+    ids = list(files)
+    look = backend._entry
+    gone = ids[:2]
+
+    def after_a_deletion(path: Path) -> Any:
+        while gone:
+            backend.delete(gone.pop())
+        return look(path)
+
+    monkeypatch.setattr(backend, "_entry", after_a_deletion)
+
+    assert list(_pages(backend, 2)) == [ids[2:4], ids[4:]]
+
+
 # --- subclasses ----------------------------------------------------------------------------
 
 

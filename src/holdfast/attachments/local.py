@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import heapq
+import itertools
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -82,12 +83,10 @@ class DirectoryBytes(ByteBackend):
 
     def list(self, after: str = "", limit: int = 1_000) -> list[ByteEntry]:
         """Files by id; strays are passed over."""
-        found: list[ByteEntry] = []
+        folders = (prefix for prefix in _PREFIXES if prefix >= after[:2])
         with _told("list"):
-            for prefix in _PREFIXES:
-                if prefix >= after[:2] and len(found) < limit:
-                    found += self._page(prefix, after, limit - len(found))
-        return found
+            found = (entry for prefix in folders for entry in self._entries(prefix, after, limit))
+            return [*itertools.islice(found, limit)]
 
     def head(self, id: str) -> ByteEntry | None:
         """What is known of a file."""
@@ -144,18 +143,23 @@ class DirectoryBytes(ByteBackend):
                 _flush(folder.parent)
         self._kept[folder] = seen
 
-    def _page(self, prefix: str, after: str, limit: int) -> Iterator[ByteEntry]:
-        """A page of one folder, without ever holding all of its names."""
-        folder = self._root / "sha256" / prefix
+    def _entries(self, prefix: str, after: str, limit: int) -> Iterator[ByteEntry]:
+        """What one folder has, in order. A file may be gone by the time it is looked at."""
+        while names := self._names(prefix, after, limit):
+            entries = (self._entry(self.place(name)) for name in names)
+            yield from (entry for entry in entries if entry is not None)
+            if len(names) < limit:
+                return
+            after = names[-1]
+
+    def _names(self, prefix: str, after: str, limit: int) -> Sequence[str]:
+        """The next names in one folder, without ever holding all of them."""
         try:
-            with os.scandir(folder) as files:
-                names = (file.name for file in files)
-                ours = (name for name in names if _is_ours(name, prefix) and name > after)
-                first = heapq.nsmallest(limit, ours)
+            with os.scandir(self._root / "sha256" / prefix) as files:
+                ours = (file.name for file in files if _is_ours(file, prefix, after))
+                return heapq.nsmallest(limit, ours)
         except (FileNotFoundError, NotADirectoryError):
-            return
-        entries = (self._entry(folder / name) for name in first)
-        yield from (entry for entry in entries if entry is not None)
+            return []
 
     def _entry(self, path: Path) -> ByteEntry | None:
         try:
@@ -198,8 +202,9 @@ class _File(Staged):
             self._path.unlink(missing_ok=True)
 
 
-def _is_ours(name: str, prefix: str) -> bool:
-    return name.startswith(prefix) and is_attachment_id(name)
+def _is_ours(file: os.DirEntry[str], prefix: str, after: str) -> bool:
+    in_order = file.name > after and file.name.startswith(prefix)
+    return in_order and is_attachment_id(file.name) and file.is_file(follow_symlinks=False)
 
 
 def _is_staged(file: os.DirEntry[str]) -> bool:
