@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from holdfast.attachments.backend import ByteBackend, Host, Staged
 from holdfast.engine import prepared
-from holdfast.errors import AttachmentNotFound
+from holdfast.errors import AttachmentNotFound, Fault
 from holdfast.model.attachments import ByteEntry
 from holdfast.operations import attachment_bytes
 from holdfast.operations.attachment_bytes import CHUNK_BYTES
@@ -16,6 +17,8 @@ from holdfast.rules import checks
 from holdfast.transaction import Done, Steps
 
 T = TypeVar("T")
+
+log = logging.getLogger("holdfast")
 
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 
@@ -81,6 +84,13 @@ class DatabaseBytes(ByteBackend):
         """Remove stagings that nobody writes to any more."""
         return attachment_bytes.sweep(self.host.run, before_ms)
 
+    def let_go(self, replaced: int) -> None:
+        """Remove chunks that others took the place of; the put has succeeded whatever happens."""
+        try:
+            attachment_bytes.remove(self.host.run, replaced)
+        except Fault:
+            log.warning("chunks that were replaced are left to the sweep", exc_info=True)
+
     @property
     def host(self) -> Host:
         """The store these bytes are in."""
@@ -116,8 +126,9 @@ class _Chunks(Staged):
     def publish(self, id: str) -> None:
         if self._rest:
             self._store(self._rest)
-        if not self._backend.do(attachment_bytes.publish, self._staging, id):
-            self.discard()
+        replaced = self._backend.do(attachment_bytes.publish, self._staging, id)
+        if replaced is not None:
+            self._backend.let_go(replaced)
 
     def discard(self) -> None:
         attachment_bytes.discard(self._backend.host.run, self._staging)

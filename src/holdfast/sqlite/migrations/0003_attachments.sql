@@ -42,7 +42,8 @@ CREATE TABLE attachment_chunk (
     PRIMARY KEY (chunks, number)
 );
 
--- Chunks that have no id: being written (open = 1), or to be removed (open = 0).
+-- Chunks that have no id: being written (open = 1), to be removed (open = 0), or, within a
+-- transaction, about to be given one (open = 2).
 CREATE TABLE attachment_staging (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     open INTEGER NOT NULL DEFAULT 1,

@@ -29,8 +29,8 @@ from holdfast import (
 )
 from holdfast.core import DRAWN_AT_ONCE
 from holdfast.testing.contract.samples import chain, put, turn
-from holdfast.testing.contract.test_attachments import LARGE, SMALL, Kept, keep_in, sha256
-from holdfast.testing.world import World
+from holdfast.testing.contract.test_attachments import LARGE, MIB, SMALL, Kept, keep_in, sha256
+from holdfast.testing.world import World, racing
 
 EVER = 2**62
 SOURCES: dict[str, Callable[[], Any]] = {
@@ -553,6 +553,63 @@ def test_a_chunk_that_is_missing_is_told(world: World, store: Any) -> None:
 
     with pytest.raises(BlobCorrupt):
         store.attachments.get("s1", id)
+    store.attachments.put("s1", io.BytesIO(LARGE))
+    assert store.attachments.get("s1", id) == LARGE
+
+
+def test_a_staging_that_was_swept_replaces_nothing(world: World) -> None:
+    store = world.open()
+    backend = world.real(store)._core.bytes
+    content = bytes(2 * MIB)  # two chunks, and nothing that is still to be written
+    id = store.attachments.put("s1", content).id
+    staged: Any = backend.stage()
+    staged.write(content)
+    # The sweep has closed it, and come as far as its first chunk.
+    world.sql(store, "UPDATE {attachment_staging} SET open = 0")
+    gone = "DELETE FROM {attachment_chunk} WHERE chunks = ? AND number = 0"
+    world.sql(store, gone, staged._staging)
+
+    with pytest.raises(StoreUnavailable):
+        staged.publish(id)
+
+    assert backend.sweep_staging(EVER) == 1
+    assert store.attachments.get("s1", id) == content
+
+
+def test_equal_bytes_may_be_put_by_many_at_once(world: World) -> None:
+    stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
+    contents = [SMALL, LARGE]
+
+    def put_all(number: int) -> None:
+        for round in range(6):
+            content = contents[(number + round) % 2]
+            ref = world.real(stores[number]).attachments.put(f"s{number}", content)
+            found = world.real(stores[number]).attachments.stream(f"s{number}", ref.id)
+            assert b"".join(found) == content
+
+    assert racing(4, put_all) == [None] * 4
+    backend = world.real(stores[0])._core.bytes
+    assert len(backend.list()) == 2
+    backend.sweep_staging(EVER)
+    rows = world.dump(stores[0])
+    assert len(rows["attachment_chunk"]) == 4, "one set of chunks for each"
+    assert rows["attachment_staging"] == []
+
+
+def test_chunks_that_cannot_be_removed_fail_no_put(world: World) -> None:
+    def fail(name: str, moment: str) -> None:
+        if (name, moment) == ("drop_chunks", "before"):
+            raise StoreUnavailable(name, "the disk is gone")
+
+    store = world.open()
+    backend = world.real(store)._core.bytes
+    id = store.attachments.put("s1", LARGE).id
+    world.backend(store).on_statement = fail
+    assert store.attachments.put("s1", LARGE).id == id
+    world.backend(store).on_statement = None
+
+    assert backend.sweep_staging(EVER) == 1
+    assert store.attachments.get("s1", id) == LARGE
 
 
 def test_a_backend_alone_needs_no_store() -> None:
