@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import DatabaseBytes, DirectoryBytes
+from holdfast import DatabaseBytes, DirectoryBytes, InvalidArgument
 
 PREFIX = "ab"
 
@@ -188,6 +188,15 @@ def test_what_is_deleted_meanwhile_does_not_end_a_listing(
     monkeypatch.setattr(backend, "_entry", after_a_deletion)
 
     assert list(_pages(backend, 2)) == [ids[2:4], ids[4:]]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"), [("a\0b", "nul"), (5, "not_text"), (b"a", "not_text"), ("", "empty")]
+)
+def test_what_is_no_path_is_refused(path: Any, reason: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        DirectoryBytes(path)
+    assert (refused.value.field, refused.value.reason) == ("path", reason)
 
 
 # --- subclasses ----------------------------------------------------------------------------

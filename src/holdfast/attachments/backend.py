@@ -124,7 +124,7 @@ class ByteBackend(abc.ABC):
 
     def put(
         self,
-        data: bytes | BinaryIO | Iterable[bytes],
+        data: bytes | bytearray | memoryview | BinaryIO | Iterable[bytes],
         *,
         media_type: str = "application/octet-stream",
         label: str = "",
@@ -133,8 +133,8 @@ class ByteBackend(abc.ABC):
     ) -> AttachmentRef:
         """Store bytes under their hash, whoever refers to them; a session's way is its facade."""
         meta = attachments.describe(media_type, label, type_metadata)
-        intake = Intake(Here(), self, progress)
-        return run_blocking(put_bytes(intake, data, meta, _nothing_before))
+        intake = Intake(Here(), self, data, progress)
+        return run_blocking(put_bytes(intake, meta, _nothing_before))
 
     def get(self, id: str) -> bytes:
         """All bytes of an id, checked against it."""

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from holdfast.attachments.backend import ByteBackend, Host, Staged
 from holdfast.engine import prepared
-from holdfast.errors import AttachmentNotFound, Fault
+from holdfast.errors import AttachmentNotFound, Fault, InvalidArgument
 from holdfast.model.attachments import ByteEntry
 from holdfast.operations import attachment_bytes
 from holdfast.operations.attachment_bytes import CHUNK_BYTES
@@ -84,6 +84,11 @@ class DatabaseBytes(ByteBackend):
         """Remove stagings that nobody writes to any more."""
         return attachment_bytes.sweep(self.host.run, before_ms)
 
+    def stores(self) -> set[str]:
+        """None beside the one whose database it is."""
+        _ = self.host  # which there has to be
+        return set()
+
     def let_go(self, replaced: int) -> None:
         """Remove chunks that others took the place of; the put has succeeded whatever happens."""
         try:
@@ -95,7 +100,7 @@ class DatabaseBytes(ByteBackend):
     def host(self) -> Host:
         """The store these bytes are in."""
         if self._host is None:
-            raise RuntimeError("give it to holdfast.open(attachments=...); it has no database yet")
+            raise InvalidArgument("backend", "in no database: give it to holdfast.open first")
         return self._host
 
     def do(self, operation: Callable[..., Steps[T]], *args: Any) -> T:

@@ -49,9 +49,7 @@ class DirectoryBytes(ByteBackend):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        if not os.fspath(path):
-            raise InvalidArgument("path", "empty")
-        self._root = Path(path).absolute()
+        self._root = _folder(path).absolute()
         self._clock: Clock | None = None
         #: Folders whose names this process has flushed, and what they were then.
         self._kept: dict[Path, tuple[int, int] | None] = {}
@@ -200,6 +198,15 @@ class _File(Staged):
         with _told("put"):
             self._file.close()
             self._path.unlink(missing_ok=True)
+
+
+def _folder(path: object) -> Path:
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(name, str):
+        raise InvalidArgument("path", "not_text")
+    if not name or "\0" in name:
+        raise InvalidArgument("path", "nul" if name else "empty")
+    return Path(name)
 
 
 def _is_ours(file: os.DirEntry[str], prefix: str, after: str) -> bool:

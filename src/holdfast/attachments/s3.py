@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,7 @@ _PARTS: Final = 2
 #: What obstore's own 30 s for a whole request would end is ended by silence alone: of a server
 #: that is copied within, or asked, as of one that is in the middle of an answer.
 _PATIENCE: Final = {"timeout": "30days", "connect_timeout": "10s", "read_timeout": "5min"}
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 #: How often in a row a stream may break off without another piece.
 _BREAKS: Final = 3
 
@@ -55,7 +57,7 @@ class S3Bytes(ByteBackend):
 
     def __init__(self, bucket: str, prefix: str = "", **options: Any) -> None:
         checks.text(bucket, "bucket", allow_empty=False)
-        self._prefix = checks.text(prefix, "prefix").strip("/")
+        self._prefix = _folder(prefix)
         self._store = _connect(bucket, options)
 
     def stage(self) -> Staged:
@@ -220,6 +222,15 @@ class _Upload(Staged):
             if not self._writer.closed():
                 self._writer.close()
         self._backend.remove(self._key)
+
+
+def _folder(prefix: str) -> str:
+    """A prefix without its slashes at either end, if keys can begin with it."""
+    plain = checks.text(prefix, "prefix").strip("/")
+    for part in plain.split("/") if plain else ():
+        if part in ("", ".", "..") or _CONTROL.search(part):
+            raise InvalidArgument("prefix", "not_a_key")
+    return plain
 
 
 def _connect(bucket: str, options: dict[str, Any]) -> S3Store:

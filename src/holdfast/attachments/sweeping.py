@@ -35,13 +35,16 @@ async def reclaim_attachments(
     store and of the backend.
     """
     checks.duration(grace_ms, "grace_ms")
+    swept = own if backend is None else backend
+    if not isinstance(swept, ByteBackend):
+        raise InvalidArgument("backend", "wrong_type")
     if checks.limit(limit) == 0:
-        return _Sweep(port, own, 0).report(0)
+        return _Sweep(port, swept, 0).report(0)
     await port.admit("reclaim_attachments")
-    await _must_be_ours(port, backend or own)
+    await _must_be_ours(port, swept)
     cutoff_ms = await port.run(manifest.now) - grace_ms
     await port.call(partial(reconcile, cutoff_ms))
-    sweep = _Sweep(port, backend or own, cutoff_ms)
+    sweep = _Sweep(port, swept, cutoff_ms)
     after = ""
     while page := await port.call(partial(sweep.backend.list, after, limit)):
         await sweep.judge(page)
@@ -52,7 +55,7 @@ async def reclaim_attachments(
 
 async def _must_be_ours(port: Port, backend: ByteBackend) -> None:
     """What another store refers to cannot be seen from here, so nothing of it may be judged."""
-    if backend.shareable and (found := await port.call(backend.stores)):
+    if found := await port.call(backend.stores):
         name = await port.run(manifest.store_name)
         if others := ", ".join(sorted(found - {name})[:_TOLD]):
             raise InvalidArgument("backend", f"bytes of store {others} are there; this is {name}")

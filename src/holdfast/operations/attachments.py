@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from holdfast.model.attachments import AttachmentIntent
 from holdfast.operations.address import Address
@@ -10,6 +11,11 @@ from holdfast.operations.levers import BATCH, Run, _look, _until_done
 from holdfast.rules import attachments, checks
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Done, Steps, Transaction, call, read, small_read, write
+
+#: What comes before every intent.
+_FIRST: Final = AttachmentIntent(
+    session_id="", attachment_id="", intent_at_ms=-checks.MAX_INTEGER, intent_revision=0
+)
 
 
 @write
@@ -115,9 +121,7 @@ def list_uncommitted(
     checks.instant(older_than_ms, "older_than_ms")
     if checks.limit(limit) == 0:
         return Done([])
-    seen = after or AttachmentIntent(
-        session_id="", attachment_id="", intent_at_ms=-checks.MAX_INTEGER, intent_revision=0
-    )
+    seen = _FIRST if after is None else checks.record(after, AttachmentIntent, "after")
 
     async def steps(tx: Transaction) -> list[AttachmentIntent]:
         page = call(

@@ -70,6 +70,13 @@ def owner(kind: object, id: object) -> Owner:
     return Owner(str(kind), checks.identifier(id, "owner_id"))
 
 
+def callback(value: Any, field: str) -> Any:
+    """Something to call with how far it is, or none."""
+    if value is not None and not callable(value):
+        raise InvalidArgument(field, "not_callable")
+    return value
+
+
 def describe(media_type: str, label: str, type_metadata: Any) -> AttachmentRef:
     """A caller's description, checked before any I/O; id and length are still to come."""
     if type_metadata is not None:

@@ -157,6 +157,30 @@ def test_scopes_may_end_in_any_order(store: Any) -> None:
     assert _owners(store) == {one: ("turn", "inner"), other: (None, None)}
 
 
+@pytest.mark.scenario("ATT-T19")
+def test_a_scope_may_be_entered_within_itself(store: Any) -> None:
+    files = store.session("s1").attachments
+    outer, between = files.bind_turn("t1"), files.bind_process("p1")
+    ids = []
+    with outer, between:
+        with outer:
+            ids.append(files.put(b"1").id)
+        ids.append(files.put(b"2").id)
+    with outer:
+        with outer:
+            pass
+        ids.append(files.put(b"3").id)
+    ids.append(files.put(b"4").id)
+
+    owners = _owners(store)
+    assert [owners[id] for id in ids] == [
+        ("turn", "t1"),
+        ("process", "p1"),
+        ("turn", "t1"),
+        (None, None),
+    ]
+
+
 def test_a_binding_is_for_its_session_and_its_store(world: World, store: Any) -> None:
     other = world.open() if world.is_durable else world.open(attachments=MemoryBytes())
     with store.session("s1").attachments.bind_turn("t1"):
@@ -233,6 +257,24 @@ def test_a_source_that_breaks_off_leaves_nothing(kept: Kept, after: int) -> None
     assert kept.bytes.list() == []
     assert kept.bytes.sweep_staging(EVER) == 0
     assert kept.store.attachments.list_refs() == []
+
+
+def test_a_wrong_put_is_refused_before_anything_is_done(durable: World, tmp_path: Path) -> None:
+    store = durable.open(attachments=holdfast.DirectoryBytes(tmp_path / "files"))
+    wrong: list[tuple[str, Callable[[], Any]]] = [
+        ("progress", lambda: store.attachments.put("s1", SMALL, progress=5)),
+        ("progress", lambda: list(store.attachments.stream("s1", sha256(SMALL), progress=5))),
+        ("data", lambda: store.attachments.put("s1", 5)),
+        ("media_type", lambda: store.attachments.put("s1", SMALL, media_type=5)),
+    ]
+    for field, call in wrong:
+        with pytest.raises(InvalidArgument) as refused:
+            call()
+        assert refused.value.field == field
+
+    assert not (tmp_path / "files").exists()
+    if durable.database == "file":
+        assert not durable.path.exists(), "not even opened"
 
 
 def test_a_progress_that_fails_ends_the_put(kept: Kept) -> None:
@@ -445,6 +487,26 @@ def test_a_loop_touches_no_blocking_source() -> None:
     asyncio.run(main())
 
 
+class Copied(bytearray):
+    """Bytes of the caller's that say which thread copied them."""
+
+    by: threading.Thread
+
+    def __bytes__(self) -> bytes:
+        self.by = threading.current_thread()
+        return bytes(memoryview(self))
+
+
+def test_a_loop_copies_no_large_bytes() -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            data = Copied(LARGE)
+            assert (await store.attachments.put("s1", data)).id == sha256(LARGE)
+            assert data.by is not threading.current_thread()
+
+    asyncio.run(main())
+
+
 # --- cancellation --------------------------------------------------------------------------
 
 
@@ -622,5 +684,6 @@ def test_a_backend_alone_needs_no_store() -> None:
     assert b"".join(backend.stream(ref.id)) == backend.get(ref.id) == LARGE
     assert told[-1] == len(LARGE)
     assert isinstance(backend.head(ref.id), ByteEntry)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(InvalidArgument) as refused:
         holdfast.DatabaseBytes().put(SMALL)
+    assert refused.value.field == "backend"

@@ -400,3 +400,20 @@ def test_a_wrong_bucket_or_option_is_told_at_once() -> None:
     with pytest.raises(InvalidArgument) as refused:
         S3Bytes("bucket", no_such_option="x")
     assert refused.value.field == "options"
+
+
+@pytest.mark.parametrize(
+    "prefix", ["a//b", "..", "a/../b", ".", "a/b/.", "x\n", "a\x7fb", "\0", "\ud800", 5]
+)
+def test_a_prefix_no_key_can_begin_with_is_told_at_once(prefix: Any) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        S3Bytes("bucket", prefix)
+    assert refused.value.field == "prefix"
+
+
+@pytest.mark.parametrize("prefix", ["", "/", "a b/ü", "/a/b/", "a%41#?*\\b", "...", "~[x]"])
+def test_any_other_prefix_will_do(server: str, bucket: str, prefix: str) -> None:
+    backend = S3Bytes(bucket, prefix, endpoint=server, **OPTIONS)
+    for content in (SMALL, LARGE):
+        assert backend.get(backend.put(content).id) == content
+    assert len(backend.list()) == 2

@@ -13,6 +13,7 @@ import holdfast
 from holdfast import (
     AttachmentNotFound,
     ByteEntry,
+    DatabaseBytes,
     DirectoryBytes,
     InvalidArgument,
     MemoryBytes,
@@ -301,6 +302,42 @@ def test_a_last_probe_that_fails_is_ignored(world: World, swept: Any) -> None:
     report = swept.maintenance.reclaim_attachments(0)
 
     assert (report.reclaimed_count, report.failed_ids) == (3, [])
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"), [("files", "wrong_type"), (0, "wrong_type"), (DatabaseBytes(), "open")]
+)
+def test_what_is_no_backend_is_refused_before_anything_is_done(
+    world: World, store: Any, backend: Any, reason: str
+) -> None:
+    id = store.attachments.put("s1", b"bytes").id
+    world.clock.advance(1)
+    before = world.dump(store)
+
+    with pytest.raises(InvalidArgument) as refused:
+        store.maintenance.reclaim_attachments(0, backend)
+
+    assert refused.value.field == "backend"
+    assert reason in refused.value.reason
+    assert world.dump(store) == before
+    assert store.attachments.get("s1", id) == b"bytes"
+
+
+class Empty(MemoryBytes):
+    """A backend of somebody's own that counts as nothing while it has nothing."""
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+
+def test_an_empty_backend_is_one_all_the_same(world: World) -> None:
+    own = MemoryBytes()
+    store = world.open(attachments=own)
+    store.attachments.delete("s1", store.attachments.put("s1", b"bytes").id)
+    world.clock.advance(10**12)
+
+    assert store.maintenance.reclaim_attachments(0, Empty()).scanned_blob_count == 0
+    assert len(own.list()) == 1
 
 
 def test_another_backend_can_be_swept(world: World, store: Any) -> None:
