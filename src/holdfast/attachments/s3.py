@@ -6,6 +6,9 @@ hash is known; what dies in between is an object there, which a sweep removes. A
 cut off before its end is no object yet: only a rule of the bucket can remove its parts, so set
 one (`AbortIncompleteMultipartUpload`).
 
+What obstore was used for in a process is of no use to one that is forked from it: there everything
+is refused. A process that forks before it uses a bucket may use it on both sides.
+
 No request is given up while it gets anywhere: a reader may be slow and a copy long. A stream that
 breaks off is gone on with where it broke off, and its hash is checked at its end as any other's.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import os
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +45,8 @@ _PARTS: Final = 2
 #: that is copied within, or asked, as of one that is in the middle of an answer.
 _PATIENCE: Final = {"timeout": "30days", "connect_timeout": "10s", "read_timeout": "5min"}
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+#: In which process obstore was used first.
+_process: Final[dict[str, int]] = {}
 #: How often in a row a stream may break off without another piece.
 _BREAKS: Final = 3
 
@@ -263,6 +269,7 @@ def _told(operation: str, id: str | None = None) -> Iterator[None]:
     """What the server says, in our words."""
     from obstore.exceptions import BaseError
 
+    _stay_in_process(operation)
     try:
         yield
     except (BaseError, OSError) as error:
@@ -273,6 +280,12 @@ def _told(operation: str, id: str | None = None) -> Iterator[None]:
         if id is None:
             raise staging_swept() from error
         raise AttachmentNotFound(id) from None
+
+
+def _stay_in_process(operation: str) -> None:
+    """Threads do not come along through a fork: whoever waits for one of obstore's waits forever."""
+    if _process.setdefault("id", os.getpid()) != os.getpid():
+        raise StoreUnavailable(f"attachments.{operation}", "forked")
 
 
 def _lasts(error: Exception) -> bool:

@@ -25,8 +25,11 @@ from holdfast import (
 )
 from holdfast.attachments.s3 import MAX_BYTES, S3Bytes
 from holdfast.testing.calm import Calm, Loop
+from holdfast.testing.contract import s3_children as children
 from holdfast.testing.contract.test_attachments import LARGE, MIB, SMALL, sha256
 from holdfast.testing.objects import OPTIONS, make_bucket, s3_server
+from holdfast.testing.processes import spawn, together
+from holdfast.testing.world import make_world
 
 EVER = 2**62
 _numbers = itertools.count()
@@ -264,6 +267,39 @@ def test_a_sweep_removes_only_staging_of_ours(backend: S3Bytes, below: S3Store) 
 
     assert backend.sweep_staging(EVER) == 1
     assert _keys(below) == sorted(strays)
+
+
+@pytest.mark.scenario("ATT-T21")
+def test_a_put_that_is_killed_leaves_nothing_to_read_and_nothing_after_a_sweep(
+    server: str, bucket: str, backend: S3Bytes, below: S3Store
+) -> None:
+    with make_world("memory", "blocking") as world:
+        (ids,) = together(spawn(world, children.die_in_puts, server, bucket))
+    fates = dict(zip(children.MOMENTS, ids, strict=True))
+
+    published = fates.pop("copied")
+    assert [entry.id for entry in backend.list()] == [published]
+    assert sha256(backend.get(published)) == published
+    for id in fates.values():
+        assert backend.head(id) is None
+        with pytest.raises(AttachmentNotFound):
+            backend.get(id)
+
+    assert backend.sweep_staging(EVER) == 2, "what was uploaded as a whole"
+    assert _keys(below) == [f"some/where/sha256/{published[:2]}/{published}"]
+
+
+def test_a_forked_process_is_told_so_and_disturbs_nobody(
+    server: str, bucket: str, backend: S3Bytes
+) -> None:
+    with make_world("memory", "blocking") as world:
+        ((answers, after, early),) = together(spawn(world, children.fork_and_use, server, bucket))
+
+    assert answers == [["forked", False]] * len(answers)
+    assert len(answers) == 16
+    assert (after, early) == (sha256(b"after"), sha256(b"early"))
+    found = {entry.id for entry in backend.list()}
+    assert found == {after, early, sha256(b"before")}
 
 
 def test_a_source_that_breaks_off_leaves_nothing(store: Any, below: S3Store) -> None:
