@@ -34,6 +34,7 @@ from holdfast.face import (
     on_session,
     operation,
 )
+from holdfast.model.values import Durability
 from holdfast.operations import attachments as manifest
 from holdfast.operations.address import Address
 from holdfast.rules import attachments as rules
@@ -72,11 +73,25 @@ class _StorePort(abc.ABC):
         at.settle()
         return result
 
+    async def introduce(self, backend: ByteBackend) -> None:
+        """Let a byte backend know, once, that the store keeps bytes there."""
+        core = self._core
+        # A name that outlived its store would bar everybody else from sweeping.
+        leaves = (core.backend.tier, backend.persistence) == (Durability.INLINE, Durability.DURABLE)
+        if core.introduced or leaves or not backend.shareable:
+            return
+        name = await self.run(manifest.store_name)
+        await self.call(partial(backend.join, name))
+        core.introduced = True
+
+    @abc.abstractmethod
+    async def call(self, task: Callable[[], T]) -> T: ...
+
     @abc.abstractmethod
     async def _finish(self, work: Work[T]) -> T: ...
 
 
-class BlockingPort(_StorePort, Here):
+class BlockingPort(Here, _StorePort):
     """Everything where the caller stands."""
 
     async def admit(self, name: str) -> None:
@@ -96,6 +111,10 @@ class AioPort(_StorePort):
         """Do something that may block."""
         return await settled(self._core.start_beside(task), self._core.settings.wait_ms)
 
+    async def draw(self, task: Callable[[], T]) -> T:
+        """Do something that may wait for a source of the caller's."""
+        return await settled(self._core.start_drawing(task), self._core.settings.wait_ms)
+
     async def undo(self, task: Callable[[], None]) -> None:
         """Do it also when the caller is cancelled before it has begun."""
         try:
@@ -106,7 +125,7 @@ class AioPort(_StorePort):
                 if begun.cancelled():
                     self._core.start_beside(task)
                 raise
-        except (StoreClosed, RuntimeError):
+        except StoreClosed:
             log.warning("the store was closed; what was being put is left to the sweep")
 
     async def admit(self, name: str) -> None:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 from weakref import finalize
 
 from holdfast.attachments.backend import ByteBackend, Host
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 _WRITING = (Mode.WRITE, Mode.AUTOCOMMIT)
 _INTERRUPTED = StoreUnavailable("open", "whoever was opening it was interrupted", True, False)
+
+#: How many of an asyncio caller's blocking sources are drawn from at once.
+DRAWN_AT_ONCE: Final = 32
 
 _forks = 0
 
@@ -69,8 +72,14 @@ class Core:
         chosen: ByteBackend = settings.attachments or DatabaseBytes()
         #: Where the bytes of attachments are.
         self.bytes = chosen.attach(Host(self.run, settings, backend.tier))
+        #: Whether they are there under this store's name.
+        self.introduced = False
         # A slow byte backend holds up neither levers nor opening.
         self._byte_threads = ThreadPoolExecutor(8, thread_name_prefix="holdfast-bytes")
+        # Nor does a source of the caller's, which may even wait for what a backend brings.
+        self._source_threads = ThreadPoolExecutor(
+            DRAWN_AT_ONCE, thread_name_prefix="holdfast-sources"
+        )
 
     # --- life ------------------------------------------------------------------------
 
@@ -122,6 +131,7 @@ class Core:
                 self._dropped.detach()
             self._helpers.shutdown(wait=False)
             self._byte_threads.shutdown(wait=False)
+            self._source_threads.shutdown(wait=False)
 
     @property
     def _is_inherited(self) -> bool:
@@ -198,13 +208,22 @@ class Core:
 
     async def aside(self, task: Callable[[], T]) -> T:
         """Run something long on a thread of the store."""
-        self.check_alive()
-        return await settled(self._helpers.submit(task), self.settings.wait_ms)
+        return await settled(self._start(self._helpers, task), self.settings.wait_ms)
 
     def start_beside(self, task: Callable[[], T]) -> Future[T]:
         """Start something that waits for a byte backend, on a thread for nothing else."""
+        return self._start(self._byte_threads, task)
+
+    def start_drawing(self, task: Callable[[], T]) -> Future[T]:
+        """Start something that waits for a source of the caller's, on a thread for nothing else."""
+        return self._start(self._source_threads, task)
+
+    def _start(self, threads: ThreadPoolExecutor, task: Callable[[], T]) -> Future[T]:
         self.check_alive()
-        return self._byte_threads.submit(task)
+        try:
+            return threads.submit(task)
+        except RuntimeError:  # it was shut down since
+            raise StoreClosed("closed") from None
 
 
 def _probe(work: Work[Any]) -> Work[Done | None] | None:

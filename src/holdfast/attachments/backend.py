@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import abc
 import hashlib
+import re
+import secrets
 from collections.abc import Callable, Iterable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from holdfast.attachments.intake import Intake, put_bytes
 from holdfast.attachments.port import Here
@@ -30,6 +32,19 @@ class Host(NamedTuple):
     run: Run
     settings: Settings
     tier: Durability
+
+
+_PRIVATE: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def private_name() -> str:
+    """A name for bytes that have no id yet."""
+    return secrets.token_hex(16)
+
+
+def is_private_name(name: str) -> bool:
+    """Whether it is such a name, or a store's: anything else beside the bytes is not ours."""
+    return _PRIVATE.fullmatch(name) is not None
 
 
 class Staged(abc.ABC):
@@ -55,6 +70,8 @@ class ByteBackend(abc.ABC):
     persistence: Durability = Durability.DURABLE
     #: More than this is refused; none means as much as there is room for.
     max_bytes: int | None = None
+    #: Whether other stores may keep bytes here too.
+    shareable: bool = True
 
     # --- what a backend supplies -----------------------------------------------------------
 
@@ -86,6 +103,13 @@ class ByteBackend(abc.ABC):
         """The backend as the store that it is given to uses it."""
         return self
 
+    def join(self, store_name: str) -> None:  # noqa: B027  (a backend of one's own need not)
+        """Leave word that a store keeps bytes here; nothing if it did so before."""
+
+    def stores(self) -> set[str]:
+        """The names of the stores that left word. Bytes may be theirs, so no other may sweep."""
+        return set()
+
     def put_small(self, id: str, body: bytes) -> None:
         """Bytes of at most a MiB, whose id is known; as staging, writing and publishing."""
         staged = self.stage()
@@ -100,7 +124,7 @@ class ByteBackend(abc.ABC):
 
     def put(
         self,
-        data: bytes | BinaryIO | Iterable[bytes],
+        data: bytes | bytearray | memoryview | BinaryIO | Iterable[bytes],
         *,
         media_type: str = "application/octet-stream",
         label: str = "",
@@ -109,8 +133,8 @@ class ByteBackend(abc.ABC):
     ) -> AttachmentRef:
         """Store bytes under their hash, whoever refers to them; a session's way is its facade."""
         meta = attachments.describe(media_type, label, type_metadata)
-        intake = Intake(Here(), self, progress)
-        return run_blocking(put_bytes(intake, data, meta, _nothing_before))
+        intake = Intake(Here(), self, data, progress)
+        return run_blocking(put_bytes(intake, meta, _nothing_before))
 
     def get(self, id: str) -> bytes:
         """All bytes of an id, checked against it."""

@@ -2,7 +2,7 @@
 
 A scope is in force from where it is entered to where it is left, for the task or thread that
 entered it and for the tasks it starts meanwhile. The innermost one counts. Leaving takes out that
-one scope and nothing else, so scopes may end in any order.
+one scope and nothing else, so scopes may end in any order, and one may be entered within itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ class Scope:
         return self
 
     def __exit__(self, *error: object) -> None:
-        _scopes.set(tuple(scope for scope in _scopes.get() if scope is not self))
+        inner_first = [*reversed(_scopes.get())]
+        if self in inner_first:
+            inner_first.remove(self)
+            _scopes.set((*reversed(inner_first),))
 
     def covers(self, store: object, session_id: str) -> bool:
         """Whether it is about this session of this store."""

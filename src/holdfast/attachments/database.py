@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from holdfast.attachments.backend import ByteBackend, Host, Staged
 from holdfast.engine import prepared
-from holdfast.errors import AttachmentNotFound
+from holdfast.errors import AttachmentNotFound, Fault, InvalidArgument
 from holdfast.model.attachments import ByteEntry
 from holdfast.operations import attachment_bytes
 from holdfast.operations.attachment_bytes import CHUNK_BYTES
@@ -15,6 +17,8 @@ from holdfast.rules import checks
 from holdfast.transaction import Done, Steps
 
 T = TypeVar("T")
+
+log = logging.getLogger("holdfast")
 
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 
@@ -29,13 +33,15 @@ class DatabaseBytes(ByteBackend):
     b'some bytes'
     """
 
+    shareable = False
+
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = checks.count(max_bytes, "max_bytes")
         self._host: Host | None = None
 
     def attach(self, host: Host) -> DatabaseBytes:
         """These bytes, in that store."""
-        attached = DatabaseBytes(self.max_bytes or 0)
+        attached = copy.copy(self)
         attached._host = host
         attached.persistence = host.tier
         return attached
@@ -78,11 +84,23 @@ class DatabaseBytes(ByteBackend):
         """Remove stagings that nobody writes to any more."""
         return attachment_bytes.sweep(self.host.run, before_ms)
 
+    def stores(self) -> set[str]:
+        """None beside the one whose database it is."""
+        _ = self.host  # which there has to be
+        return set()
+
+    def let_go(self, replaced: int) -> None:
+        """Remove chunks that others took the place of; the put has succeeded whatever happens."""
+        try:
+            attachment_bytes.remove(self.host.run, replaced)
+        except Fault:
+            log.warning("chunks that were replaced are left to the sweep", exc_info=True)
+
     @property
     def host(self) -> Host:
         """The store these bytes are in."""
         if self._host is None:
-            raise RuntimeError("give it to holdfast.open(attachments=...); it has no database yet")
+            raise InvalidArgument("backend", "in no database: give it to holdfast.open first")
         return self._host
 
     def do(self, operation: Callable[..., Steps[T]], *args: Any) -> T:
@@ -113,8 +131,9 @@ class _Chunks(Staged):
     def publish(self, id: str) -> None:
         if self._rest:
             self._store(self._rest)
-        if not self._backend.do(attachment_bytes.publish, self._staging, id):
-            self.discard()
+        replaced = self._backend.do(attachment_bytes.publish, self._staging, id)
+        if replaced is not None:
+            self._backend.let_go(replaced)
 
     def discard(self) -> None:
         attachment_bytes.discard(self._backend.host.run, self._staging)

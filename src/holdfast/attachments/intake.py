@@ -27,7 +27,7 @@ import msgspec
 from holdfast.attachments.port import BytePort
 from holdfast.errors import InvalidArgument
 from holdfast.model.attachments import AttachmentRef
-from holdfast.rules import checks
+from holdfast.rules import attachments, checks
 
 if TYPE_CHECKING:
     from holdfast.attachments.backend import ByteBackend, Staged
@@ -40,18 +40,28 @@ PIECE_BYTES: Final = 1024 * 1024
 _END: Final = object()
 
 #: What a caller may put: bytes, or where they come from, piece by piece.
-Incoming: TypeAlias = "bytes | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]"
+Incoming: TypeAlias = (
+    "bytes | bytearray | memoryview | BinaryIO | Iterable[bytes] | AsyncIterable[bytes]"
+)
 
 
 class Intake:
-    """Where bytes go, how their way is waited for, and who is told of it."""
+    """What is put and where it goes, how its way is waited for, and who is told of it.
+
+    What cannot be put is refused here, before anything is done.
+    """
 
     def __init__(
-        self, port: BytePort, backend: ByteBackend, progress: Callable[[int], object] | None
+        self,
+        port: BytePort,
+        backend: ByteBackend,
+        data: Incoming,
+        progress: Callable[[int], object] | None,
     ) -> None:
         self.port = port
         self.backend = backend
-        self._progress = progress
+        self.data = _checked_source(port, data)
+        self._progress = attachments.callback(progress, "progress")
 
     def allow(self, byte_len: int) -> None:
         """Refuse more than the backend keeps."""
@@ -65,14 +75,17 @@ class Intake:
 
 
 async def put_bytes(
-    intake: Intake,
-    data: Incoming,
-    meta: AttachmentRef,
-    before: Callable[[str], Awaitable[None]],
+    intake: Intake, meta: AttachmentRef, before: Callable[[str], Awaitable[None]]
 ) -> AttachmentRef:
     """Store bytes; `before` is told their id before any of them can be read under it."""
-    if isinstance(data, bytes | bytearray | memoryview):
-        id, byte_len = await _put_known(intake, bytes(data), before)
+    data = intake.data
+    if isinstance(data, bytes):
+        id, byte_len = await _put_known(intake, data, before)
+    elif isinstance(data, bytearray | memoryview):
+        # It may be large, and copying it takes a while.
+        id, byte_len = await _put_known(
+            intake, await intake.port.call(partial(bytes, data)), before
+        )
     else:
         async with aclosing(_pieces(intake.port, data)) as pieces:
             id, byte_len = await _put_stream(intake, pieces, before)
@@ -187,20 +200,36 @@ class _Staging:
 # --- where bytes come from ---------------------------------------------------------------
 
 
+def _checked_source(port: BytePort, data: Any) -> Any:
+    """What bytes can come from: itself bytes, a file, or an iterable of one of two kinds."""
+    if hasattr(data, "__aiter__"):
+        if not port.aio:
+            raise InvalidArgument("data", "an async iterable is for the asyncio face")
+    elif not _is_file(data) and (not isinstance(data, Iterable) or isinstance(data, str | dict)):
+        raise InvalidArgument("data", "not_bytes")
+    return data
+
+
 async def _pieces(port: BytePort, data: Any) -> AsyncGenerator[bytes, None]:
     """What comes in, in pieces of at least a MiB, the last one but for the rest."""
     if hasattr(data, "__aiter__"):
-        async for piece in _gathered(port, data):
+        async for piece in _gathered(data):
             yield piece
         return
-    if callable(getattr(data, "read", None)):
-        source: Iterator[Any] = iter(partial(data.read, PIECE_BYTES), b"")
-    elif isinstance(data, Iterable) and not isinstance(data, str | dict):
-        source = iter(data)
-    else:
-        raise InvalidArgument("data", "not_bytes")
-    # Reading may block as much as writing.
-    while piece := await port.call(partial(_take, source)):
+    source = _source(data)
+    # Reading may block as much as writing, and for longer.
+    while piece := await port.draw(partial(_take, source)):
+        yield piece
+
+
+def _is_file(data: Any) -> bool:
+    return callable(getattr(data, "read", None))
+
+
+def _source(data: Any) -> Iterator[Any]:
+    """What a file or an iterable gives; neither is touched before the first piece is asked for."""
+    pieces = iter(partial(data.read, PIECE_BYTES), b"") if _is_file(data) else data
+    for piece in pieces:  # noqa: UP028  (an iterator of the caller's is not ours to close)
         yield piece
 
 
@@ -213,9 +242,7 @@ def _take(source: Iterator[Any]) -> bytes:
     return taken[0] if len(taken) == 1 else b"".join(taken)
 
 
-async def _gathered(port: BytePort, data: AsyncIterable[Any]) -> AsyncIterator[bytes]:
-    if not port.aio:
-        raise InvalidArgument("data", "an async iterable is for the asyncio face")
+async def _gathered(data: AsyncIterable[Any]) -> AsyncIterator[bytes]:
     taken = bytearray()
     async for piece in data:
         taken += _checked(piece)

@@ -26,6 +26,7 @@ class MemoryBytes(ByteBackend):
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[bytes, int]] = {}
+        self._stores: set[str] = set()
         self._lock = threading.Lock()
         self._clock: Clock = SystemClock()
 
@@ -70,6 +71,14 @@ class MemoryBytes(ByteBackend):
     def sweep_staging(self, before_ms: int) -> int:  # noqa: ARG002
         """Nothing: what was not finished is gone with whoever was writing it."""
         return 0
+
+    def join(self, store_name: str) -> None:
+        """Remember the store."""
+        self._stores.add(store_name)
+
+    def stores(self) -> set[str]:
+        """All that joined."""
+        return set(self._stores)
 
     def _entry(self, id: str) -> ByteEntry:
         content, modified_at_ms = self._found[id]

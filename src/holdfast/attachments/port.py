@@ -9,11 +9,14 @@ asyncio one hands it to a thread of the store, a step at a time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from holdfast.operations.address import Address
 from holdfast.rules.attachments import Owner
 from holdfast.transaction import Steps, run_blocking
+
+if TYPE_CHECKING:
+    from holdfast.attachments.backend import ByteBackend
 
 T = TypeVar("T")
 
@@ -30,6 +33,10 @@ class BytePort(Protocol):
         """Do something that may block."""
         ...
 
+    async def draw(self, task: Callable[[], T]) -> T:
+        """Do something that may wait for a source of the caller's, for as long as that likes."""
+        ...
+
     async def undo(self, task: Callable[[], None]) -> None:
         """Do something that has to be done, however often the caller is cancelled meanwhile."""
         ...
@@ -40,6 +47,10 @@ class Port(BytePort, Protocol):
 
     def owner_at(self, session_id: str) -> Owner:
         """Who owns what the caller puts, as it was bound when the procedure was called."""
+        ...
+
+    async def introduce(self, backend: ByteBackend) -> None:
+        """Let a byte backend know, once, that the store keeps bytes there."""
         ...
 
     async def admit(self, name: str) -> None:
@@ -63,6 +74,10 @@ class Here:
     aio = False
 
     async def call(self, task: Callable[[], T]) -> T:
+        """Do it now."""
+        return task()
+
+    async def draw(self, task: Callable[[], T]) -> T:
         """Do it now."""
         return task()
 

@@ -34,7 +34,9 @@ async def put(
     that of the turn that is bound, or one that names it.
     """
     meta = attachments.describe(media_type, label, type_metadata)
+    intake = Intake(port, backend, data, progress)
     await port.admit("put")
+    await port.introduce(backend)
 
     owner = port.owner_at(at.session_id)
 
@@ -45,7 +47,7 @@ async def put(
         except Fault as fault:
             raise AttachmentManifestWriteFailed(id, str(fault)) from fault
 
-    return await put_bytes(Intake(port, backend, progress), data, meta, before)
+    return await put_bytes(intake, meta, before)
 
 
 async def get(port: Port, backend: ByteBackend, at: Address, attachment_id: str) -> bytes:
@@ -63,6 +65,7 @@ async def stream(
     progress: Callable[[int], object] | None = None,
 ) -> AsyncIterator[bytes]:
     """The bytes of an attachment in pieces; `BlobCorrupt` at the end if they were damaged."""
+    attachments.callback(progress, "progress")
     await _must_hold(port, at, attachment_id)
     pieces = backend.stream(attachment_id)
     byte_len = 0

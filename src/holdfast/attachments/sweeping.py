@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from holdfast.attachments.backend import ByteBackend
 from holdfast.attachments.port import Port
+from holdfast.errors import InvalidArgument
 from holdfast.model.attachments import ByteEntry, ReclaimReport
 from holdfast.operations import attachments as manifest
 from holdfast.operations.levers import BATCH
 from holdfast.rules import checks
+
+#: How many other stores are named to whoever wanted to sweep.
+_TOLD: Final = 3
 
 log = logging.getLogger("holdfast")
 
@@ -30,18 +35,30 @@ async def reclaim_attachments(
     store and of the backend.
     """
     checks.duration(grace_ms, "grace_ms")
+    swept = own if backend is None else backend
+    if not isinstance(swept, ByteBackend):
+        raise InvalidArgument("backend", "wrong_type")
     if checks.limit(limit) == 0:
-        return _Sweep(port, own, 0).report(0)
+        return _Sweep(port, swept, 0).report(0)
     await port.admit("reclaim_attachments")
+    await _must_be_ours(port, swept)
     cutoff_ms = await port.run(manifest.now) - grace_ms
     await port.call(partial(reconcile, cutoff_ms))
-    sweep = _Sweep(port, backend or own, cutoff_ms)
+    sweep = _Sweep(port, swept, cutoff_ms)
     after = ""
     while page := await port.call(partial(sweep.backend.list, after, limit)):
         await sweep.judge(page)
         after = page[-1].id
     removed = await port.call(partial(sweep.backend.sweep_staging, cutoff_ms))
     return sweep.report(removed)
+
+
+async def _must_be_ours(port: Port, backend: ByteBackend) -> None:
+    """What another store refers to cannot be seen from here, so nothing of it may be judged."""
+    if found := await port.call(backend.stores):
+        name = await port.run(manifest.store_name)
+        if others := ", ".join(sorted(found - {name})[:_TOLD]):
+            raise InvalidArgument("backend", f"bytes of store {others} are there; this is {name}")
 
 
 class _Sweep:

@@ -1,18 +1,21 @@
 """Attachment bytes that the database keeps: staged in chunks, published under their id.
 
 A staging is open while it is written to. Whatever closes it, a publication or a sweep, locks its
-row, so of the two only one happens. Chunks go only behind a closed staging, never behind an id.
+row, so of the two only one happens. Chunks go only behind a closed staging, never behind an id:
+where an id has chunks already, the new ones change places with them, for the old may be damaged.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from holdfast.errors import BlobCorrupt, StoreUnavailable
+from holdfast.errors import BlobCorrupt
 from holdfast.model.attachments import ByteEntry
 from holdfast.operations.levers import BATCH, Run, _batch, _look, _until_done
+from holdfast.rules.attachments import staging_swept
 from holdfast.settings import Settings
 from holdfast.transaction import (
+    Call,
     Done,
     Row,
     Steps,
@@ -53,16 +56,13 @@ def write_chunk(env: Settings, staging: int, number: int, body: bytes) -> Steps[
 
 
 @write
-def publish(env: Settings, staging: int, id: str) -> Steps[bool]:
-    """Give a staging its id; false if equal bytes have it already, and the chunks have to go."""
+def publish(env: Settings, staging: int, id: str) -> Steps[int | None]:
+    """Give a staging its id; the chunks it replaced, which have to go, or none."""
 
-    async def steps(tx: Transaction) -> bool:
-        published, _ = await tx.conclude(
-            call("publish_bytes", staging=staging, id=id),
-            call("clear_staging", staging=staging, id=id),
-        )
+    async def steps(tx: Transaction) -> int | None:
+        published, replaced, _ = await tx.conclude(*_publication(staging, id))
         _must_be_open(published)
-        return bool(published[0]["taken"])
+        return replaced[0]["key"] if replaced else None
 
     return steps
 
@@ -72,22 +72,35 @@ def store_small(env: Settings, id: str, body: bytes) -> Steps[None]:
     """Bytes of one chunk under their id, in one transaction."""
 
     async def steps(tx: Transaction) -> None:
-        ((row,),) = await tx.trip(call("stage_bytes"))
-        staging = row["key"]
+        staged, known = await tx.trip(call("stage_bytes"), call("find_chunks", id=id))
+        staging = staged[0]["key"]
         await tx.conclude(
             call("write_chunk", staging=staging, number=0, body=body),
-            call("publish_bytes", staging=staging, id=id),
-            call("clear_staging", staging=staging, id=id),
-            call("drop_chunks", staging=staging, limit=_CHUNKS),
-            call("drop_staging", staging=staging),
+            *_publication(staging, id),
+            *(each for old in known for each in _removal(old["key"])),
         )
 
     return steps
 
 
+def _publication(staging: int, id: str) -> tuple[Call, ...]:
+    return (
+        call("publish_bytes", staging=staging, id=id),
+        call("replace_chunks", staging=staging, id=id),
+        call("clear_staging", staging=staging),
+    )
+
+
+def _removal(staging: int) -> tuple[Call, ...]:
+    return (
+        call("drop_chunks", staging=staging, limit=_CHUNKS),
+        call("drop_staging", staging=staging),
+    )
+
+
 def _must_be_open(rows: list[Row]) -> None:
     if not rows:
-        raise StoreUnavailable("attachments.put", "its staging was swept", retryable=True)
+        raise staging_swept()
 
 
 @small_read
@@ -135,13 +148,13 @@ def list_bytes(env: Settings, after: str, limit: int) -> Steps[list[ByteEntry]]:
 def delete(run: Run, id: str) -> None:
     """Hide bytes at once and remove their chunks; what is interrupted is left to the sweep."""
     for row in _batch(run, "unpublish_bytes", id=id):
-        _remove(run, row["key"])
+        remove(run, row["key"])
 
 
 def discard(run: Run, staging: int) -> None:
     """Remove a staging that is not to be published; nothing if it was."""
     _batch(run, "close_staging", staging=staging)
-    _remove(run, staging)
+    remove(run, staging)
 
 
 def sweep(run: Run, before_ms: int) -> int:
@@ -150,11 +163,12 @@ def sweep(run: Run, before_ms: int) -> int:
     removed = 0
     while rows := _look(run, "closed_staging", limit=BATCH):
         for row in rows:
-            _remove(run, row["key"])
+            remove(run, row["key"])
         removed += len(rows)
     return removed
 
 
-def _remove(run: Run, staging: int) -> None:
+def remove(run: Run, staging: int) -> None:
+    """Remove a closed staging with its chunks."""
     _until_done(run, "drop_chunks", staging=staging, limit=_CHUNKS)
     _batch(run, "drop_staging", staging=staging)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from holdfast.model.attachments import AttachmentIntent
 from holdfast.operations.address import Address
@@ -10,6 +11,11 @@ from holdfast.operations.levers import BATCH, Run, _look, _until_done
 from holdfast.rules import attachments, checks
 from holdfast.settings import Settings
 from holdfast.transaction import Call, Done, Steps, Transaction, call, read, small_read, write
+
+#: What comes before every intent.
+_FIRST: Final = AttachmentIntent(
+    session_id="", attachment_id="", intent_at_ms=-checks.MAX_INTEGER, intent_revision=0
+)
 
 
 @write
@@ -115,9 +121,7 @@ def list_uncommitted(
     checks.instant(older_than_ms, "older_than_ms")
     if checks.limit(limit) == 0:
         return Done([])
-    seen = after or AttachmentIntent(
-        session_id="", attachment_id="", intent_at_ms=-checks.MAX_INTEGER, intent_revision=0
-    )
+    seen = _FIRST if after is None else checks.record(after, AttachmentIntent, "after")
 
     async def steps(tx: Transaction) -> list[AttachmentIntent]:
         page = call(
@@ -189,6 +193,18 @@ def now(env: Settings) -> Steps[int]:
         (rows,) = await tx.conclude(call("read_clock"))
         instant: int = rows[0]["now_ms"]
         return instant
+
+    return steps
+
+
+@write
+def store_name(env: Settings) -> Steps[str]:
+    """What this store is called in byte backends that it may share, 32 hexadecimal digits."""
+
+    async def steps(tx: Transaction) -> str:
+        (rows,) = await tx.conclude(call("name_store"))
+        name: str = rows[0]["id"]
+        return name
 
     return steps
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from holdfast.errors import InvalidArgument
+from holdfast.errors import InvalidArgument, StoreUnavailable
 from holdfast.model.attachments import URI_PREFIX, AttachmentRef
 from holdfast.rules import checks
 from holdfast.rules.canonical import canonical
@@ -54,6 +54,11 @@ def canonical_uri(id: str) -> str:
     return URI_PREFIX + attachment_id(id)
 
 
+def staging_swept() -> StoreUnavailable:
+    """What is wrong with a put that took longer than a sweep's grace period."""
+    return StoreUnavailable("attachments.put", "its staging was swept", retryable=True)
+
+
 def owner(kind: object, id: object) -> Owner:
     """The owner of an intent: both parts, or neither."""
     if kind is None and id is None:
@@ -63,6 +68,13 @@ def owner(kind: object, id: object) -> Owner:
     if kind not in OWNER_KINDS:
         raise InvalidArgument("owner_kind", "turn or process")
     return Owner(str(kind), checks.identifier(id, "owner_id"))
+
+
+def callback(value: Any, field: str) -> Any:
+    """Something to call with how far it is, or none."""
+    if value is not None and not callable(value):
+        raise InvalidArgument(field, "not_callable")
+    return value
 
 
 def describe(media_type: str, label: str, type_metadata: Any) -> AttachmentRef:

@@ -116,3 +116,9 @@ RETURNING d.attachment_id;
 
 -- name: read_clock
 SELECT holdfast.now_ms(%(now_ms)s) AS now_ms;
+
+-- name: name_store
+-- The first one to ask gives the name.
+INSERT INTO holdfast.store_name (one, id) VALUES (1, replace(gen_random_uuid()::text, '-', ''))
+ON CONFLICT (one) DO UPDATE SET one = 1
+RETURNING id;

@@ -18,9 +18,10 @@ SELECT key, %(number)s, %(body)s::bytea FROM touched
 RETURNING chunks AS key;
 
 -- name: publish_bytes
--- Bytes that are there already stay, and are as if written now.
+-- The staging is taken (open = 2) until it is settled what becomes of it, in the same transaction.
+-- Bytes that are there already are locked, and are as if written now.
 WITH staged AS (
-    UPDATE holdfast.attachment_staging SET open = 0
+    UPDATE holdfast.attachment_staging SET open = 2
      WHERE key = %(staging)s AND open = 1
     RETURNING key, byte_len
 )
@@ -28,14 +29,30 @@ INSERT INTO holdfast.attachment_bytes AS b (id, chunks, byte_len, modified_at_ms
 SELECT %(id)s, key, byte_len, holdfast.now_ms(%(now_ms)s) FROM staged
 ON CONFLICT (id) DO UPDATE SET
     modified_at_ms = greatest(b.modified_at_ms, excluded.modified_at_ms)
-RETURNING chunks = %(staging)s AS taken;
+RETURNING chunks AS key;
+
+-- name: replace_chunks
+-- What was there already may have been damaged since: what came in now takes its place, and the
+-- chunks that were there that of the staging, to be removed.
+WITH old AS (
+    SELECT b.id, b.chunks, s.byte_len
+      FROM holdfast.attachment_bytes b
+      JOIN holdfast.attachment_staging s ON s.key = %(staging)s AND s.open = 2
+     WHERE b.id = %(id)s AND b.chunks <> %(staging)s
+), swapped AS (
+    UPDATE holdfast.attachment_bytes b SET chunks = %(staging)s, byte_len = old.byte_len
+      FROM old WHERE b.id = old.id
+)
+UPDATE holdfast.attachment_staging s SET open = 0, key = old.chunks
+  FROM old WHERE s.key = %(staging)s
+RETURNING s.key;
 
 -- name: clear_staging
--- What has its id now is no staging; what was there already leaves the new chunks to be removed.
-DELETE FROM holdfast.attachment_staging
- WHERE key = %(staging)s
-   AND EXISTS (SELECT 1 FROM holdfast.attachment_bytes b
-                WHERE b.id = %(id)s AND b.chunks = %(staging)s);
+-- What has its id now is no staging.
+DELETE FROM holdfast.attachment_staging WHERE key = %(staging)s AND open = 2;
+
+-- name: find_chunks
+SELECT chunks AS key FROM holdfast.attachment_bytes WHERE id = %(id)s;
 
 -- name: read_chunk
 SELECT b.byte_len, c.body

@@ -42,7 +42,8 @@ CREATE TABLE attachment_chunk (
     PRIMARY KEY (chunks, number)
 );
 
--- Chunks that have no id: being written (open = 1), or to be removed (open = 0).
+-- Chunks that have no id: being written (open = 1), to be removed (open = 0), or, within a
+-- transaction, about to be given one (open = 2).
 CREATE TABLE attachment_staging (
     key INTEGER PRIMARY KEY AUTOINCREMENT,
     open INTEGER NOT NULL DEFAULT 1,
@@ -50,3 +51,10 @@ CREATE TABLE attachment_staging (
     touched_at_ms INTEGER NOT NULL
 );
 CREATE INDEX attachment_staging_by_age ON attachment_staging (open, touched_at_ms);
+
+-- What this store is called where others may keep bytes beside it. A copy of the database has the
+-- same name, and so the same bytes.
+CREATE TABLE store_name (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    id TEXT NOT NULL
+);

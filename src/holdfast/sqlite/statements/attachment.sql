@@ -99,3 +99,9 @@ RETURNING attachment_id;
 
 -- name: read_clock
 SELECT :now_ms AS now_ms;
+
+-- name: name_store
+-- The first one to ask gives the name.
+INSERT INTO store_name (one, id) VALUES (1, lower(hex(randomblob(16))))
+ON CONFLICT (one) DO UPDATE SET one = 1
+RETURNING id;

@@ -13,19 +13,34 @@ UPDATE attachment_staging
 RETURNING key;
 
 -- name: publish_bytes
--- Bytes that are there already stay, and are as if written now.
+-- The staging is taken (open = 2) until it is settled what becomes of it, in the same transaction.
+-- Bytes that are there already are as if written now.
+UPDATE attachment_staging SET open = 2 WHERE key = :staging AND open = 1;
 INSERT INTO attachment_bytes (id, chunks, byte_len, modified_at_ms)
 SELECT :id, key, byte_len, :now_ms
-  FROM attachment_staging WHERE key = :staging AND open = 1
+  FROM attachment_staging WHERE key = :staging AND open = 2
 ON CONFLICT (id) DO UPDATE SET modified_at_ms = max(modified_at_ms, excluded.modified_at_ms)
-RETURNING chunks = :staging AS taken;
-UPDATE attachment_staging SET open = 0 WHERE key = :staging;
+RETURNING chunks AS key;
+
+-- name: replace_chunks
+-- What was there already may have been damaged since: what came in now takes its place, and the
+-- chunks that were there that of the staging, to be removed.
+UPDATE attachment_staging
+   SET open = 0, key = (SELECT b.chunks FROM attachment_bytes b WHERE b.id = :id)
+ WHERE key = :staging AND open = 2
+   AND EXISTS (SELECT 1 FROM attachment_bytes b WHERE b.id = :id AND b.chunks <> :staging)
+RETURNING key;
+UPDATE attachment_bytes
+   SET chunks = :staging, byte_len = s.byte_len
+  FROM attachment_staging s
+ WHERE attachment_bytes.id = :id AND s.key = attachment_bytes.chunks AND s.open = 0;
 
 -- name: clear_staging
--- What has its id now is no staging; what was there already leaves the new chunks to be removed.
-DELETE FROM attachment_staging
- WHERE key = :staging
-   AND EXISTS (SELECT 1 FROM attachment_bytes b WHERE b.id = :id AND b.chunks = :staging);
+-- What has its id now is no staging.
+DELETE FROM attachment_staging WHERE key = :staging AND open = 2;
+
+-- name: find_chunks
+SELECT chunks AS key FROM attachment_bytes WHERE id = :id;
 
 -- name: read_chunk
 SELECT b.byte_len, c.body

@@ -208,6 +208,21 @@ def test_bytes_that_vanished_are_written_again(kept: Kept) -> None:
 @pytest.mark.invariant("INV-44")
 @pytest.mark.scenario("ATT-T22")
 @pytest.mark.parametrize("content", [SMALL, LARGE], ids=["small", "large"])
+def test_damaged_bytes_are_restored_by_putting_them_again(kept: Kept, content: bytes) -> None:
+    files = kept.store.session("s1").attachments
+    id = files.put(content).id
+    kept.damage(id)
+
+    for source in (content, io.BytesIO(content)):
+        assert files.put(source).id == id
+        assert files.get(id) == content
+
+    assert [entry.id for entry in kept.bytes.list()] == [id]
+    assert kept.bytes.sweep_staging(EVER) == 0
+
+
+@pytest.mark.scenario("ATT-T22")
+@pytest.mark.parametrize("content", [SMALL, LARGE], ids=["small", "large"])
 def test_altered_bytes_are_told(kept: Kept, content: bytes) -> None:
     files = kept.store.session("s1").attachments
     id = files.put(content).id

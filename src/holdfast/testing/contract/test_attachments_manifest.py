@@ -51,6 +51,14 @@ def test_what_neither_a_call_nor_a_commit_confirmed_is_uncommitted(store: Any) -
     assert uncommitted(store) == []
 
 
+def test_a_listing_goes_on_behind_an_intent_and_nothing_else(store: Any) -> None:
+    wrong: list[Any] = ["x", 7, A, ("s1", A), ""]
+    for after in wrong:
+        with pytest.raises(InvalidArgument) as refused:
+            store.attachments.list_uncommitted(EVER, 10, after)
+        assert (refused.value.field, refused.value.reason) == ("after", "wrong_type")
+
+
 @pytest.mark.scenario("ATT-T5")
 def test_sessions_never_touch_each_others_rows(
     world: World, store: Any, clock: ManualClock

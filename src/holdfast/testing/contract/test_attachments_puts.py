@@ -8,7 +8,9 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -22,11 +24,13 @@ from holdfast import (
     InvalidArgument,
     MemoryBytes,
     Staged,
+    StoreClosed,
     StoreUnavailable,
 )
+from holdfast.core import DRAWN_AT_ONCE
 from holdfast.testing.contract.samples import chain, put, turn
-from holdfast.testing.contract.test_attachments import LARGE, SMALL, Kept, keep_in, sha256
-from holdfast.testing.world import World
+from holdfast.testing.contract.test_attachments import LARGE, MIB, SMALL, Kept, keep_in, sha256
+from holdfast.testing.world import World, racing
 
 EVER = 2**62
 SOURCES: dict[str, Callable[[], Any]] = {
@@ -154,6 +158,30 @@ def test_scopes_may_end_in_any_order(store: Any) -> None:
     assert _owners(store) == {one: ("turn", "inner"), other: (None, None)}
 
 
+@pytest.mark.scenario("ATT-T19")
+def test_a_scope_may_be_entered_within_itself(store: Any) -> None:
+    files = store.session("s1").attachments
+    outer, between = files.bind_turn("t1"), files.bind_process("p1")
+    ids = []
+    with outer, between:
+        with outer:
+            ids.append(files.put(b"1").id)
+        ids.append(files.put(b"2").id)
+    with outer:
+        with outer:
+            pass
+        ids.append(files.put(b"3").id)
+    ids.append(files.put(b"4").id)
+
+    owners = _owners(store)
+    assert [owners[id] for id in ids] == [
+        ("turn", "t1"),
+        ("process", "p1"),
+        ("turn", "t1"),
+        (None, None),
+    ]
+
+
 def test_a_binding_is_for_its_session_and_its_store(world: World, store: Any) -> None:
     other = world.open() if world.is_durable else world.open(attachments=MemoryBytes())
     with store.session("s1").attachments.bind_turn("t1"):
@@ -230,6 +258,24 @@ def test_a_source_that_breaks_off_leaves_nothing(kept: Kept, after: int) -> None
     assert kept.bytes.list() == []
     assert kept.bytes.sweep_staging(EVER) == 0
     assert kept.store.attachments.list_refs() == []
+
+
+def test_a_wrong_put_is_refused_before_anything_is_done(durable: World, tmp_path: Path) -> None:
+    store = durable.open(attachments=holdfast.DirectoryBytes(tmp_path / "files"))
+    wrong: list[tuple[str, Callable[[], Any]]] = [
+        ("progress", lambda: store.attachments.put("s1", SMALL, progress=5)),
+        ("progress", lambda: list(store.attachments.stream("s1", sha256(SMALL), progress=5))),
+        ("data", lambda: store.attachments.put("s1", 5)),
+        ("media_type", lambda: store.attachments.put("s1", SMALL, media_type=5)),
+    ]
+    for field, call in wrong:
+        with pytest.raises(InvalidArgument) as refused:
+            call()
+        assert refused.value.field == field
+
+    assert not (tmp_path / "files").exists()
+    if durable.database == "file":
+        assert not durable.path.exists(), "not even opened"
 
 
 def test_a_progress_that_fails_ends_the_put(kept: Kept) -> None:
@@ -359,6 +405,110 @@ def test_a_slow_backend_holds_up_nothing_else(world: World) -> None:
     assert [store.attachments.get("s1", ref.id) for ref in refs] == contents
 
 
+def test_sources_that_wait_hold_up_nothing_else() -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            ref = await store.attachments.put("s1", LARGE)
+            waiting, go_on = threading.Semaphore(0), threading.Event()
+
+            def source(number: int) -> Iterator[bytes]:
+                yield b"%d" % number
+                waiting.release()
+                assert go_on.wait(30)
+
+            # More than there are threads for any of it.
+            slow = [store.attachments.put("s1", source(number)) for number in range(40)]
+            tasks = [asyncio.ensure_future(each) for each in slow]
+            for _ in range(DRAWN_AT_ONCE):
+                assert await asyncio.to_thread(waiting.acquire, timeout=30)
+
+            assert await store.attachments.get("s1", ref.id) == LARGE
+            assert b"".join([p async for p in store.attachments.stream("s1", ref.id)]) == LARGE
+            assert (await store.attachments.put("s1", SMALL)).id == sha256(SMALL)
+            assert (await store.attachments.put("s1", _pieces(LARGE))).id == ref.id
+            await store.maintenance.reclaim_attachments(60_000)
+
+            go_on.set()
+            assert [each.id for each in await asyncio.gather(*tasks)] == [
+                sha256(b"%d" % number) for number in range(40)
+            ]
+
+    asyncio.run(main())
+
+
+def test_what_is_read_can_be_piped_into_puts() -> None:
+    async def pipe(store: Any, id: str) -> str:
+        """A blocking source that waits for what a stream of the same store brings."""
+        pieces: SimpleQueue[bytes] = SimpleQueue()
+        put = asyncio.ensure_future(
+            store.attachments.put("s2", iter(partial(pieces.get, timeout=30), b""))
+        )
+        async for piece in store.attachments.stream("s1", id):
+            pieces.put(piece)
+            await asyncio.sleep(0)
+        pieces.put(b"")
+        return str((await put).id)
+
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            ref = await store.attachments.put("s1", LARGE)
+            pipes = asyncio.gather(*(pipe(store, ref.id) for _ in range(16)))
+            assert await asyncio.wait_for(pipes, 60) == [ref.id] * 16
+
+    asyncio.run(main())
+
+
+class Strict:
+    """A source that an event loop may not touch."""
+
+    def __init__(self, loop: threading.Thread) -> None:
+        self._loop = loop
+        self._left = 3
+
+    def _check(self) -> None:
+        assert threading.current_thread() is not self._loop
+
+    def __iter__(self) -> Strict:
+        self._check()
+        return self
+
+    def __next__(self) -> bytes:
+        self._check()
+        self._left -= 1
+        if self._left < 0:
+            raise StopIteration
+        return bytes(1_000_000)
+
+
+def test_a_loop_touches_no_blocking_source() -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            source = Strict(threading.current_thread())
+            assert (await store.attachments.put("s1", source)).byte_len == 3_000_000
+
+    asyncio.run(main())
+
+
+class Copied(bytearray):
+    """Bytes of the caller's that say which thread copied them."""
+
+    by: threading.Thread
+
+    def __bytes__(self) -> bytes:
+        self.by = threading.current_thread()
+        return bytes(memoryview(self))
+
+
+def test_a_loop_copies_no_large_bytes() -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=MemoryBytes()) as store:
+            data = Copied(LARGE)
+            assert (await store.attachments.put("s1", data)).id == sha256(LARGE)
+            assert data.by is not threading.current_thread()
+
+    asyncio.run(main())
+
+
 # --- cancellation --------------------------------------------------------------------------
 
 
@@ -413,12 +563,34 @@ def test_a_cancelled_stream_lets_go(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("start", ["start_beside", "start_drawing", "aside"])
+def test_what_meets_a_closing_store_is_told_so(start: str) -> None:
+    async def main() -> None:
+        async with holdfast.open("sqlite://") as store:
+            core: Any = store._core
+            check = core.check_alive
+
+            def check_and_close() -> None:
+                check()
+                core.close()
+
+            core.check_alive = check_and_close
+            with pytest.raises(StoreClosed) as told:
+                begun = getattr(core, start)(lambda: None)
+                await begun
+            assert told.value.reason == "closed"
+
+    asyncio.run(main())
+
+
 # --- beside a sweep ------------------------------------------------------------------------
 
 
-def test_a_staging_that_is_swept_while_it_is_written_ends_the_put(world: World) -> None:
-    store = world.open()
-    backend = world.real(store)._core.bytes
+@pytest.mark.parametrize("place", ["database", "directory"])
+def test_a_staging_that_is_swept_while_it_is_written_ends_the_put(
+    world: World, tmp_path: Path, place: str
+) -> None:
+    store, backend, *_ = keep_in(place, world, tmp_path)
     swept: list[int] = []
 
     def pieces() -> Iterator[bytes]:
@@ -429,8 +601,11 @@ def test_a_staging_that_is_swept_while_it_is_written_ends_the_put(world: World) 
     with pytest.raises(StoreUnavailable) as told:
         store.attachments.put("s1", pieces())
 
-    assert told.value.retryable
+    assert (told.value.cause, told.value.retryable) == ("its staging was swept", True)
     assert sum(swept) == 1
+    assert backend.list() == []
+    if place == "directory":
+        return  # a file is missed only when it is to be renamed, behind its intent
     assert not any(
         rows for name, rows in world.dump(store).items() if name.startswith("attachment")
     )
@@ -442,6 +617,63 @@ def test_a_chunk_that_is_missing_is_told(world: World, store: Any) -> None:
 
     with pytest.raises(BlobCorrupt):
         store.attachments.get("s1", id)
+    store.attachments.put("s1", io.BytesIO(LARGE))
+    assert store.attachments.get("s1", id) == LARGE
+
+
+def test_a_staging_that_was_swept_replaces_nothing(world: World) -> None:
+    store = world.open()
+    backend = world.real(store)._core.bytes
+    content = bytes(2 * MIB)  # two chunks, and nothing that is still to be written
+    id = store.attachments.put("s1", content).id
+    staged: Any = backend.stage()
+    staged.write(content)
+    # The sweep has closed it, and come as far as its first chunk.
+    world.sql(store, "UPDATE {attachment_staging} SET open = 0")
+    gone = "DELETE FROM {attachment_chunk} WHERE chunks = ? AND number = 0"
+    world.sql(store, gone, staged._staging)
+
+    with pytest.raises(StoreUnavailable):
+        staged.publish(id)
+
+    assert backend.sweep_staging(EVER) == 1
+    assert store.attachments.get("s1", id) == content
+
+
+def test_equal_bytes_may_be_put_by_many_at_once(world: World) -> None:
+    stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
+    contents = [SMALL, LARGE]
+
+    def put_all(number: int) -> None:
+        for round in range(6):
+            content = contents[(number + round) % 2]
+            ref = world.real(stores[number]).attachments.put(f"s{number}", content)
+            found = world.real(stores[number]).attachments.stream(f"s{number}", ref.id)
+            assert b"".join(found) == content
+
+    assert racing(4, put_all) == [None] * 4
+    backend = world.real(stores[0])._core.bytes
+    assert len(backend.list()) == 2
+    backend.sweep_staging(EVER)
+    rows = world.dump(stores[0])
+    assert len(rows["attachment_chunk"]) == 4, "one set of chunks for each"
+    assert rows["attachment_staging"] == []
+
+
+def test_chunks_that_cannot_be_removed_fail_no_put(world: World) -> None:
+    def fail(name: str, moment: str) -> None:
+        if (name, moment) == ("drop_chunks", "before"):
+            raise StoreUnavailable(name, "the disk is gone")
+
+    store = world.open()
+    backend = world.real(store)._core.bytes
+    id = store.attachments.put("s1", LARGE).id
+    world.backend(store).on_statement = fail
+    assert store.attachments.put("s1", LARGE).id == id
+    world.backend(store).on_statement = None
+
+    assert backend.sweep_staging(EVER) == 1
+    assert store.attachments.get("s1", id) == LARGE
 
 
 def test_a_backend_alone_needs_no_store() -> None:
@@ -454,5 +686,6 @@ def test_a_backend_alone_needs_no_store() -> None:
     assert b"".join(backend.stream(ref.id)) == backend.get(ref.id) == LARGE
     assert told[-1] == len(LARGE)
     assert isinstance(backend.head(ref.id), ByteEntry)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(InvalidArgument) as refused:
         holdfast.DatabaseBytes().put(SMALL)
+    assert refused.value.field == "backend"

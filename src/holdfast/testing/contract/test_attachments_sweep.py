@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import (
     AttachmentNotFound,
     ByteEntry,
+    DatabaseBytes,
     DirectoryBytes,
     InvalidArgument,
     MemoryBytes,
@@ -303,6 +305,42 @@ def test_a_last_probe_that_fails_is_ignored(world: World, swept: Any) -> None:
     assert (report.reclaimed_count, report.failed_ids) == (3, [])
 
 
+@pytest.mark.parametrize(
+    ("backend", "reason"), [("files", "wrong_type"), (0, "wrong_type"), (DatabaseBytes(), "open")]
+)
+def test_what_is_no_backend_is_refused_before_anything_is_done(
+    world: World, store: Any, backend: Any, reason: str
+) -> None:
+    id = store.attachments.put("s1", b"bytes").id
+    world.clock.advance(1)
+    before = world.dump(store)
+
+    with pytest.raises(InvalidArgument) as refused:
+        store.maintenance.reclaim_attachments(0, backend)
+
+    assert refused.value.field == "backend"
+    assert reason in refused.value.reason
+    assert world.dump(store) == before
+    assert store.attachments.get("s1", id) == b"bytes"
+
+
+class Empty(MemoryBytes):
+    """A backend of somebody's own that counts as nothing while it has nothing."""
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+
+def test_an_empty_backend_is_one_all_the_same(world: World) -> None:
+    own = MemoryBytes()
+    store = world.open(attachments=own)
+    store.attachments.delete("s1", store.attachments.put("s1", b"bytes").id)
+    world.clock.advance(10**12)
+
+    assert store.maintenance.reclaim_attachments(0, Empty()).scanned_blob_count == 0
+    assert len(own.list()) == 1
+
+
 def test_another_backend_can_be_swept(world: World, store: Any) -> None:
     other = MemoryBytes()
     orphan = other.put(b"orphan").id
@@ -314,6 +352,96 @@ def test_another_backend_can_be_swept(world: World, store: Any) -> None:
     assert (report.scanned_blob_count, report.reclaimed_count) == (1, 1)
     assert other.head(orphan) is None
     assert store.attachments.get("s1", id) == b"own"
+
+
+# --- several stores ----------------------------------------------------------------------
+
+
+def _beside(folder: Path, files: Path, name: str = "other") -> Any:
+    """Another store whose attachments are in the same directory."""
+    return holdfast.open(f"sqlite:///{folder / name}.db", attachments=DirectoryBytes(files))
+
+
+def _name(world: World, store: Any) -> str:
+    ((name,),) = world.sql(store, "SELECT id FROM {store_name}")
+    return str(name)
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_no_store_sweeps_bytes_that_may_be_anothers(durable: World, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    store = durable.open(attachments=DirectoryBytes(files))
+    id = _committed(store, "s1", b"committed")
+    name = _name(durable, store)
+    with _beside(tmp_path, files) as other:
+        other.attachments.record_intent("s1", "a" * 64)
+        with pytest.raises(InvalidArgument) as refused:
+            other.maintenance.reclaim_attachments(0)
+        assert refused.value.field == "backend"
+        assert name in refused.value.reason
+        assert other.attachments.list_refs() == ["a" * 64], "nothing at all was done"
+        durable.clock.advance(10**12)
+        assert store.maintenance.reclaim_attachments(0).scanned_blob_count == 1
+
+        theirs = _committed(other, "s1", b"of the other")
+        found = refused.value.reason.rpartition(" ")[2]
+        for each in (other, store):
+            with pytest.raises(InvalidArgument) as refused:
+                each.maintenance.reclaim_attachments(0)
+            assert {name, found} <= set(refused.value.reason.replace(";", "").split())
+        assert other.attachments.get("s1", theirs) == b"of the other"
+    assert store.attachments.get("s1", id) == b"committed"
+
+    (files / "stores" / found).unlink()
+    assert store.maintenance.reclaim_attachments(0).reclaimed_count == 1
+    assert store.attachments.get("s1", id) == b"committed"
+
+
+def test_a_store_keeps_its_name(durable: World, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"attachments": DirectoryBytes(tmp_path)}
+    first = durable.open(**settings)
+    _committed(first, "s1", b"bytes")
+    again = durable.open(**settings)
+    again.attachments.put("s1", b"more")
+    first.close()
+
+    durable.clock.advance(10**12)
+    assert again.maintenance.reclaim_attachments(0).reclaimed_count == 1
+    (mark,) = (tmp_path / "stores").iterdir()
+    assert mark.name == _name(durable, again)
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_a_copy_of_a_database_has_its_name(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    with _beside(tmp_path, files, "first") as store:
+        id = _committed(store, "s1", b"bytes")
+    (tmp_path / "first.db").rename(tmp_path / "restored.db")
+
+    with _beside(tmp_path, files, "restored") as store:
+        store.attachments.put("s1", b"more")
+        assert store.maintenance.reclaim_attachments(0).scanned_blob_count == 2
+        assert store.attachments.get("s1", id) == b"bytes"
+
+
+def test_a_store_in_memory_bars_nobody(tmp_path: Path) -> None:
+    for _ in range(2):
+        with holdfast.open("sqlite://", attachments=DirectoryBytes(tmp_path)) as store:
+            store.attachments.put("s1", b"bytes")
+            store.maintenance.reclaim_attachments(0)
+
+
+@pytest.mark.scenario("ATT-T24")
+def test_stores_that_share_memory_do_not_sweep_each_other(world: World, tmp_path: Path) -> None:
+    shared = MemoryBytes()
+    store = world.open(attachments=shared)
+    id = _committed(store, "s1", b"bytes")
+    with (
+        holdfast.open(f"sqlite:///{tmp_path / 'other.db'}", attachments=shared) as other,
+        pytest.raises(InvalidArgument),
+    ):
+        other.maintenance.reclaim_attachments(0)
+    assert store.attachments.get("s1", id) == b"bytes"
 
 
 # --- directories -------------------------------------------------------------------------
@@ -345,6 +473,31 @@ def test_stray_files_are_passed_over(world: World, tmp_path: Path) -> None:
 
     assert (report.scanned_blob_count, report.reclaimed_count) == (1, 1)
     assert all(stray.read_bytes() == b"stray" for stray in strays)
+
+
+def test_a_sweep_removes_only_staging_of_ours(world: World, tmp_path: Path) -> None:
+    store = world.open(attachments=DirectoryBytes(tmp_path / "files"))
+    store.sessions.list()
+    folder = tmp_path / "files" / "staging"
+    folder.mkdir(parents=True)
+    ours = [folder / f"{number:032x}.part" for number in range(3)]
+    ours[0].write_bytes(b"left behind")
+    ours[1].mkdir()
+    (tmp_path / "elsewhere").write_bytes(b"theirs")
+    ours[2].symlink_to(tmp_path / "elsewhere")
+    strays = [
+        folder / name
+        for name in ("movie.part", "0" * 32, "A" * 32 + ".part", "0" * 32 + ".part.bak")
+    ]
+    for stray in strays:
+        stray.write_bytes(b"theirs")
+    world.clock.advance(10**12)
+
+    assert store.maintenance.reclaim_attachments(0).removed_staging_count == 1
+
+    assert not ours[0].exists()
+    assert ours[1].is_dir()
+    assert all(stray.read_bytes() == b"theirs" for stray in (*strays, ours[2]))
 
 
 def test_a_directory_that_cannot_be_written_is_told_as_such(world: World, tmp_path: Path) -> None:
