@@ -41,14 +41,14 @@ MAX_BYTES: Final = 5 * 1024**3
 #: Parts of an upload, and how many are on their way at once: what bounds the memory of a put.
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS: Final = 2
-#: What obstore's own 30 s for a whole request would end is ended by silence alone: of a server
-#: that is copied within, or asked, as of one that is in the middle of an answer.
+#: Of its own, obstore ends a request after 30 s, with all of its body. Here only silence ends one,
+#: before an answer (a long copy) or in the middle of it.
 _PATIENCE: Final = {"timeout": "30days", "connect_timeout": "10s", "read_timeout": "5min"}
+#: How often in a row a stream may break off without another piece.
+_BREAKS: Final = 3
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 #: In which process obstore was used first.
 _process: Final[dict[str, int]] = {}
-#: How often in a row a stream may break off without another piece.
-_BREAKS: Final = 3
 
 
 class S3Bytes(ByteBackend):
@@ -245,13 +245,12 @@ def _connect(bucket: str, options: dict[str, Any]) -> S3Store:
         from obstore.store import S3Store
     except ImportError:
         raise InvalidArgument("bucket", "S3 needs obstore: pip install 'holdfast[s3]'") from None
-    # Where client options are given they replace all others, so ours have to be among them.
-    if "client_options" in options:
-        options |= {"client_options": _PATIENCE | options["client_options"]}
-    else:
-        options = _PATIENCE | options
+    client = options.get("client_options")
     try:
-        return S3Store(bucket, **options)
+        if client is None:
+            return S3Store(bucket, **_PATIENCE | options)
+        # They replace what is among the other options.
+        return S3Store(bucket, **options | {"client_options": _PATIENCE | client})
     except (BaseError, TypeError, ValueError) as error:
         raise InvalidArgument("options", str(error)) from error
 
@@ -283,7 +282,7 @@ def _told(operation: str, id: str | None = None) -> Iterator[None]:
 
 
 def _stay_in_process(operation: str) -> None:
-    """Threads do not come along through a fork: who waits for one of obstore's waits forever."""
+    """A fork leaves obstore's threads behind: whoever waits for one of them waits forever."""
     if _process.setdefault("id", os.getpid()) != os.getpid():
         raise StoreUnavailable(f"attachments.{operation}", "forked")
 

@@ -357,6 +357,32 @@ def test_a_stamp_that_proves_a_death_is_kept(store: Any, clock: ManualClock, of:
     assert store.sessions.load_turn_commit("s1", left[-1]) is not None
 
 
+@pytest.mark.parametrize("of", ["session", "store"])
+def test_a_stamp_that_proves_no_death_is_dropped(
+    world: World, store: Any, clock: ManualClock, of: str
+) -> None:
+    """A turn's own stamp proves nothing of it, nor does any stamp of a process."""
+    store.attachments.record_intent("s1", A, owner_kind="process", owner_id="p1")
+    store.attachments.record_intent("s1", B)
+    put(store, "s1", turn_commit=turn("t0"))
+    put(store, "s1", turn_commit=turn("t1"))
+    store.attachments.record_intent("s1", C, owner_kind="turn", owner_id="t1")
+    # As if the turn's stamp had not confirmed what it owned.
+    world.sql(store, "UPDATE {attachment} SET intent_revision = 1 WHERE attachment_id = ?", C)
+    put(store, "s1", turn_commit=turn("t2"))
+    clock.advance(1)
+
+    if of == "session":
+        count = store.sessions.prune_turn_commits("s1", EVER)
+    else:
+        count = store.maintenance.prune_turn_commits(EVER)
+
+    assert count == 2
+    assert store.sessions.load_turn_commit("s1", "t1") is None
+    assert store.sessions.load_turn_commit("s1", "t2") is not None
+    assert [id for _, id in uncommitted(store)] == [A, B, C]
+
+
 # --- with commits, forks, deletion -------------------------------------------------------
 
 

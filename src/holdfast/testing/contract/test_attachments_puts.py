@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -541,6 +542,47 @@ def test_a_cancelled_put_leaves_nothing(times: int) -> None:
             assert await store.attachments.get("s1", ref.id) == LARGE
 
     asyncio.run(main())
+
+
+def test_what_was_put_is_given_up_also_when_that_is_cancelled_before_it_began() -> None:
+    backend = Faulty()
+    go_on = threading.Event()
+
+    async def main() -> None:
+        async with holdfast.open("sqlite://", attachments=backend) as store:
+            staged = asyncio.Event()
+
+            async def source() -> AsyncIterator[bytes]:
+                yield LARGE
+                yield LARGE
+                yield LARGE
+                staged.set()
+                await asyncio.Event().wait()
+
+            task = asyncio.ensure_future(store.attachments.put("s1", source()))
+            await asyncio.wait_for(staged.wait(), 20)
+            busy = [store._core.start_beside(partial(go_on.wait, 20)) for _ in range(8)]
+            assert await asyncio.to_thread(_until, lambda: all(each.running() for each in busy))
+
+            task.cancel()
+            await asyncio.sleep(0)  # giving it up is queued behind them
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert backend.discarded == 0
+
+            go_on.set()
+            assert await asyncio.to_thread(_until, lambda: backend.discarded == 1)
+
+    asyncio.run(main())
+
+
+def _until(found: Callable[[], bool]) -> bool:
+    """Whether something comes true before long."""
+    deadline = time.monotonic() + 20
+    while not found() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return found()
 
 
 def test_a_cancelled_stream_lets_go(tmp_path: Path) -> None:

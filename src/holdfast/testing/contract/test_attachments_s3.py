@@ -206,7 +206,8 @@ def test_a_request_has_no_limit_as_a_whole_unless_the_caller_sets_one(
     hurried = S3Bytes(bucket, endpoint=server, allow_http=True, timeout="1ns", **plain)
     with pytest.raises(StoreUnavailable):
         hurried.put(SMALL)
-    assert S3Bytes(bucket, endpoint=server, allow_http=True, **plain).put(SMALL).id
+    patient = S3Bytes(bucket, endpoint=server, allow_http=True, client_options=None, **plain)
+    assert patient.put(SMALL).id
 
 
 @pytest.mark.scenario("ATT-T9")
@@ -435,6 +436,9 @@ def test_a_wrong_bucket_or_option_is_told_at_once() -> None:
         S3Bytes("")
     with pytest.raises(InvalidArgument) as refused:
         S3Bytes("bucket", no_such_option="x")
+    assert refused.value.field == "options"
+    with pytest.raises(InvalidArgument) as refused:
+        S3Bytes("bucket", client_options="x")
     assert refused.value.field == "options"
 
 
