@@ -169,7 +169,10 @@ def _removals(run: Run) -> Iterator[int]:
 
 
 def _remove(run: Run, session: int, limit: int) -> int:
-    removed = _until_done(run, "remove_rows", session=session, limit=limit)
+    # Two vacuums at once: who merely waited for the other's rows would find none of its own, take
+    # the session for done, and drop the marker of what the other has still to remove.
+    marker = call("lock_removal", session=session)
+    removed = _until_done(run, "remove_rows", marker, session=session, limit=limit)
     _batch(run, "finish_removal", session=session)
     return removed
 

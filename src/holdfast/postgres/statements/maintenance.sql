@@ -30,6 +30,10 @@ SELECT id FROM holdfast.session WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
 -- name: next_removal
 SELECT session FROM holdfast.removal ORDER BY session LIMIT 1;
 
+-- name: lock_removal
+-- By itself, so that the batch behind it sees what a vacuum it waited for has left.
+SELECT session FROM holdfast.removal WHERE session = %(session)s FOR UPDATE;
+
 -- name: remove_rows
 -- One batch of what a deleted session left behind; its branches become nobody's. A session may have
 -- much of a table, so the order is an index's: else the table would be read until a batch is full.

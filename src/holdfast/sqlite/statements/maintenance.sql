@@ -28,6 +28,10 @@ SELECT id FROM session WHERE id > :after ORDER BY id LIMIT :limit;
 -- name: next_removal
 SELECT session FROM removal ORDER BY session LIMIT 1;
 
+-- name: lock_removal
+-- The write lock already keeps other vacuums out.
+SELECT session FROM removal WHERE session = :session;
+
 -- name: remove_rows
 -- One batch of what a deleted session left behind; its branches become nobody's.
 DELETE FROM hidden WHERE (session, branch, ordinal) IN (
