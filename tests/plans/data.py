@@ -165,6 +165,7 @@ SAMPLES: dict[str, Any] = {
     "cwd": None,
     "dead_generation": None,
     "dead_incarnation_id": None,
+    "dead_liveness": None,
     "dead_owner_id": None,
     "detach": False,
     "drop_branch": False,

@@ -82,6 +82,20 @@ def test_an_observation_of_an_earlier_generation_takes_nothing_over(store: Any) 
     assert (outcome.holder.owner, outcome.holder.generation) == (holder, 2)
 
 
+@pytest.mark.scenario("LEA-T8")
+def test_an_incarnation_that_re_entered_from_a_live_process_keeps_its_lease(store: Any) -> None:
+    dead = replaced()
+    alive = msgspec.structs.replace(process("dead"), incarnation_id=dead.incarnation_id)
+    held = lease_on(store, "s1", dead)
+    observed = store.sessions.lease("s1")
+    assert lease_on(store, "s1", alive).generation == held.generation
+
+    outcome = store.sessions.reclaim_lease(observed, local_process("me"), 30_000)
+
+    assert isinstance(outcome, Busy)
+    assert store.sessions.lease("s1").owner == alive
+
+
 @pytest.mark.scenario("LEA-T9")
 def test_of_racing_reclaimers_exactly_one_acquires(world: World) -> None:
     stores = [world.open() for _ in range(4)] if world.is_durable else [world.open()] * 4
