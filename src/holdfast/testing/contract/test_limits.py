@@ -120,9 +120,11 @@ def test_values_nest_as_deep_as_the_encoder_goes(store: Any) -> None:
 @pytest.mark.scenario("GEN-T9")
 def test_an_integer_in_a_value_has_4_300_digits(world: World, store: Any) -> None:
     nines = 10**4_300 - 1
-    for kind, value in (("body", nines + 1), ("caused_by", {"x": [-nines - 1]})):
-        delta = Append([Node(node_id="a", **({"body": {}} | {kind: value}))])
-        _too_large(f"graph.nodes[0].{kind}", lambda: put(store, "s1", graph=delta))  # noqa: B023
+    for field, delta in (
+        ("body", _node(nines + 1)),
+        ("caused_by", _node({}, caused_by={"x": [-nines - 1]})),
+    ):
+        _too_large(f"graph.nodes[0].{field}", lambda: put(store, "s1", graph=delta))  # noqa: B023
     assert store.sessions.open("s1") is None
 
     put(store, "s1", graph=_node([nines, -nines]))
