@@ -70,7 +70,8 @@ def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BAT
             missing_root_count=0,
         )
     for damaged in _look(run, "damaged_root"):
-        raise GcAborted(damaged["ref"], f"codec {damaged['codec']}, {damaged['found']} bytes")
+        stored = f"codec {damaged['codec']}, {damaged['found']} bytes for {damaged['raw_len']}"
+        raise GcAborted(damaged["ref"], stored)
     retained = deleted = freed = after = 0
     while True:
         (row,) = _look(run, "blob_window", after=after, limit=window)
