@@ -10,6 +10,8 @@ from tests.plans import inputs, work
 SESSIONS = 20_000
 NODES = 6
 FORKS = 10_000
+#: What one session hides that is removed already.
+REMOVED = 50_000
 TEXT = "x" * 40
 
 Rows = list[tuple[Any, ...]]
@@ -53,7 +55,10 @@ def tables() -> Iterator[Table]:
     yield Table(
         "hidden",
         "session, branch, ordinal, gone",
-        [(s, s, n, n % 3) for s in sessions if s % 3 == 0 for n in range(3)],
+        [
+            *((s, s, n, n % 3) for s in sessions if s % 3 == 0 for n in range(3)),
+            *((1, 1, n, 2) for n in range(NODES, NODES + REMOVED)),
+        ],
     )
     yield Table(
         "turn_commit",
@@ -262,6 +267,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "write_chunk": {"number": 1, "body": b"{}"},
     "collect_blobs": {"after": 100},
     "detached_branches": {"after": 100},
+    "sessions_with_ended_inputs": {"after": 100},
+    "sessions_with_hidden": {"after": 100},
+    "sessions_with_receipts": {"after": 100},
+    "sessions_with_stamps": {"after": 100},
     "insert_meta": {"scope": b"s", "relation_kind": "root"},
     "create_session": {"scope": b"s", "relation_kind": "root"},
     "save_meta": {"scope": b"s", "relation_kind": "root", "created_at_ms": 1},
@@ -305,11 +314,24 @@ INDEXES = {
     "list_refs": {"attachment_by_id"},
     "read_chunk": {"attachment_bytes", "attachment_chunk"},
     "collect_blobs": {"blob", "blob_ref_by_ref", "artifact_by_ref"},
+    "sessions_with_ended_inputs": {"turn_input_ended", "session"},
+    "sessions_with_hidden": {"hidden_to_vacuum", "session"},
+    "sessions_with_receipts": {"work_settled", "session"},
+    "sessions_with_stamps": {"turn_commit_by_revision", "session"},
     "list_by_all_newest": {"listing_by_activity"},
     "list_by_scope_newest": {"listing_by_scope"},
     "list_by_prefix_newest": {"listing_by_scope"},
     "list_by_label_newest": {"label_by_value"},
     "list_by_parent_newest": {"session_meta_by_parent"},
+}
+
+#: Statements that are to read no more than a few rows for each that they return.
+READS = {
+    name: work.Reads(name, 500, {"after": 0, "older_than_ms": work.LATER})
+    for name in (
+        *("sessions_with_ended_inputs", "sessions_with_hidden"),
+        *("sessions_with_receipts", "sessions_with_stamps"),
+    )
 }
 
 SAMPLES |= work.SAMPLES | inputs.SAMPLES

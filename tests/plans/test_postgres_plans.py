@@ -213,6 +213,11 @@ def test_a_deep_queue_is_not_read_whole(database: Database, reads: work.Reads) -
     assert database.rows_read(reads.name, reads.given) <= reads.most
 
 
+@pytest.mark.parametrize("reads", data.READS.values(), ids=data.READS)
+def test_a_page_is_not_read_past(database: Database, reads: work.Reads) -> None:
+    assert 0 < database.rows_read(reads.name, reads.given) <= reads.most
+
+
 @pytest.fixture(scope="module")
 def few() -> Iterator[tuple[psycopg.Connection[Any], str]]:
     """So many sessions that reading all of them looks cheap for a list of a hundred."""
