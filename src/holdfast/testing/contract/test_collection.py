@@ -207,6 +207,17 @@ def test_grace_is_an_age(store: Any, world: World) -> None:
     assert not store.blobs.has(ref)
 
 
+@pytest.mark.scenario("GCX-T11")
+def test_content_that_is_put_again_gets_a_new_grace_period(store: Any, world: World) -> None:
+    ref = store.blobs.put(b"about to be referred to, again")
+    world.clock.advance(60_001)
+    assert store.blobs.put(b"about to be referred to, again") == ref
+
+    assert collect(store, grace_ms=60_000).deleted_blob_count == 0
+    world.clock.advance(60_001)
+    assert collect(store, grace_ms=60_000).deleted_blob_count == 1
+
+
 def test_a_collection_works_in_batches_without_looking_at_single_blobs(
     store: Any, world: World
 ) -> None:

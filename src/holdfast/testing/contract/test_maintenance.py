@@ -15,6 +15,7 @@ from holdfast import (
     LoadScope,
     ReplaceFull,
     SessionCreate,
+    Splice,
     VacuumReport,
 )
 from holdfast.testing.contract.lanes import queued, said, work
@@ -84,6 +85,21 @@ class TestVacuum:
         store.maintenance.vacuum()
 
         assert path_ids(store, "s2") == ["a", "b"]
+
+    def test_what_was_shared_goes_once_nobody_else_reads_it(self, store: Any, world: World) -> None:
+        put(store, "s1", graph=chain("a", "b", "c"))
+        store.sessions.fork("s1", SessionCreate(session_id="s2"))
+        put(store, "s1", graph=Splice(1))
+        store.maintenance.vacuum()
+        assert path_ids(store, "s2") == ["a", "b", "c"]
+        store.sessions.delete("s2")
+        store.maintenance.vacuum()  # first what a deleted session inherited ...
+
+        report = store.sessions.vacuum("s1")  # ... then what it alone kept
+
+        assert report.removed_node_count == 0
+        assert world.sql(store, "SELECT node_id FROM {node}") == [("a",)]
+        assert path_ids(store, "s1") == ["a"]
 
     def test_stamps_and_blobs_stay(self, store: Any) -> None:
         put(store, "s1", graph=chain("a"), checkpoint=checkpoint(tool_state=b"t"))

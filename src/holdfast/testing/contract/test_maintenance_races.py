@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.contract.samples import put, turn
+from holdfast.rules.blobs import ref_of
+from holdfast.testing.contract.samples import chain, checkpoint, full_ids, put, turn
 from holdfast.testing.world import World
 
 #: How many backends wait for this one, or for one that does. What they do is seen at once in
@@ -83,3 +84,46 @@ def test_a_vacuum_that_waited_for_another_goes_on_where_that_one_ended(server: W
 
     assert removed == 4
     assert not any(server.dump(one).values())
+
+
+@pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK"])
+def test_a_node_that_was_revived_while_a_vacuum_waited_stays(server: World, ending: str) -> None:
+    store = server.open()
+    put(store, "s1", graph=chain("a", "b"))
+    store.sessions.tombstone("s1", ["b"])
+    reviving = ("SELECT key FROM {session} FOR NO KEY UPDATE", "DELETE FROM {hidden}")
+
+    with ThreadPoolExecutor(1) as pool, stranger(server, store, *reviving) as run:
+        vacuum = begun(run, pool, store.maintenance.vacuum)
+        run(ending)
+        removed = vacuum.result().removed_node_count
+
+    assert removed == (ending == "ROLLBACK")
+    assert full_ids(store) == (["a"] if removed else ["a", "b"])
+
+
+#: What refers to bytes, or says that somebody will at once.
+REFERRING: dict[str, Callable[[Any], Any]] = {
+    "blob": lambda store: store.blobs.put(b"bytes"),
+    "artifact": lambda store: store.artifacts.put("space", "name", b"bytes"),
+    "commit": lambda store: put(store, "s1", checkpoint=checkpoint(1, tool_state=b"bytes")),
+}
+
+
+@pytest.mark.scenario("GCX-T8")
+@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
+@pytest.mark.parametrize("way", REFERRING)
+def test_whoever_refers_to_bytes_waits_for_the_batch_of_a_collector(
+    server: World, way: str, known: bool
+) -> None:
+    store = server.open()
+    ref = store.blobs.put(b"bytes" if known else b"others")
+    guard = "SELECT pg_advisory_xact_lock((SELECT tableoid::bigint FROM {blob_key_seq}))"
+
+    with ThreadPoolExecutor(1) as pool, stranger(server, store, guard) as run:
+        referring = begun(run, pool, lambda: REFERRING[way](store))
+        run("DELETE FROM {blob} WHERE ref = ?", ref)
+        run("COMMIT")
+        referring.result()
+
+    assert store.blobs.get(ref_of(b"bytes")) == b"bytes"
