@@ -9,6 +9,8 @@ from tests.plans import inputs, work
 
 SESSIONS = 20_000
 NODES = 6
+#: Which node has one and the same id in every session.
+COMMON = 4
 FORKS = 10_000
 #: What one session hides that is removed already.
 REMOVED = 50_000
@@ -130,7 +132,8 @@ def nodes() -> Iterator[tuple[Any, ...]]:
     for session in range(1, SESSIONS + 1):
         for n in range(NODES):
             user_text = TEXT if n % 2 == 0 else None
-            yield (session, n, session, n + 1, f"n{session}-{n}", "message", 0, b"{}", user_text)
+            node_id = f"n{session}-{n}" if n != COMMON else "common"
+            yield (session, n, session, n + 1, node_id, "message", 0, b"{}", user_text)
 
 
 NODE_COLUMNS = "owner, sequence, node_id, kind, enc, body, user_text"
@@ -326,7 +329,7 @@ INDEXES = {
 }
 
 #: Statements that are to read no more than a few rows for each that they return.
-READS = {
+READS = {"find_nodes": work.Reads("find_nodes", 200, {"node_id": "common", "limit": 11})} | {
     name: work.Reads(name, 500, {"after": 0, "older_than_ms": work.LATER})
     for name in (
         *("sessions_with_ended_inputs", "sessions_with_hidden"),
