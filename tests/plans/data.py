@@ -9,7 +9,11 @@ from tests.plans import inputs, work
 
 SESSIONS = 20_000
 NODES = 6
+#: Which node has one and the same id in every session.
+COMMON = 4
 FORKS = 10_000
+#: What one session hides that is removed already.
+REMOVED = 50_000
 TEXT = "x" * 40
 
 Rows = list[tuple[Any, ...]]
@@ -53,7 +57,10 @@ def tables() -> Iterator[Table]:
     yield Table(
         "hidden",
         "session, branch, ordinal, gone",
-        [(s, s, n, n % 3) for s in sessions if s % 3 == 0 for n in range(3)],
+        [
+            *((s, s, n, n % 3) for s in sessions if s % 3 == 0 for n in range(3)),
+            *((1, 1, n, 2) for n in range(NODES, NODES + REMOVED)),
+        ],
     )
     yield Table(
         "turn_commit",
@@ -125,7 +132,8 @@ def nodes() -> Iterator[tuple[Any, ...]]:
     for session in range(1, SESSIONS + 1):
         for n in range(NODES):
             user_text = TEXT if n % 2 == 0 else None
-            yield (session, n, session, n + 1, f"n{session}-{n}", "message", 0, b"{}", user_text)
+            node_id = f"n{session}-{n}" if n != COMMON else "common"
+            yield (session, n, session, n + 1, node_id, "message", 0, b"{}", user_text)
 
 
 NODE_COLUMNS = "owner, sequence, node_id, kind, enc, body, user_text"
@@ -165,6 +173,7 @@ SAMPLES: dict[str, Any] = {
     "cwd": None,
     "dead_generation": None,
     "dead_incarnation_id": None,
+    "dead_liveness": None,
     "dead_owner_id": None,
     "detach": False,
     "drop_branch": False,
@@ -261,6 +270,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "write_chunk": {"number": 1, "body": b"{}"},
     "collect_blobs": {"after": 100},
     "detached_branches": {"after": 100},
+    "sessions_with_ended_inputs": {"after": 100},
+    "sessions_with_hidden": {"after": 100},
+    "sessions_with_receipts": {"after": 100},
+    "sessions_with_stamps": {"after": 100},
     "insert_meta": {"scope": b"s", "relation_kind": "root"},
     "create_session": {"scope": b"s", "relation_kind": "root"},
     "save_meta": {"scope": b"s", "relation_kind": "root", "created_at_ms": 1},
@@ -304,11 +317,24 @@ INDEXES = {
     "list_refs": {"attachment_by_id"},
     "read_chunk": {"attachment_bytes", "attachment_chunk"},
     "collect_blobs": {"blob", "blob_ref_by_ref", "artifact_by_ref"},
+    "sessions_with_ended_inputs": {"turn_input_ended", "session"},
+    "sessions_with_hidden": {"hidden_to_vacuum", "session"},
+    "sessions_with_receipts": {"work_settled", "session"},
+    "sessions_with_stamps": {"turn_commit_by_revision", "session"},
     "list_by_all_newest": {"listing_by_activity"},
     "list_by_scope_newest": {"listing_by_scope"},
     "list_by_prefix_newest": {"listing_by_scope"},
     "list_by_label_newest": {"label_by_value"},
     "list_by_parent_newest": {"session_meta_by_parent"},
+}
+
+#: Statements that are to read no more than a few rows for each that they return.
+PAGES = {"find_nodes": work.Reads("find_nodes", 200, {"node_id": "common", "limit": 11})} | {
+    name: work.Reads(name, 500, {"after": 0, "older_than_ms": work.LATER})
+    for name in (
+        *("sessions_with_ended_inputs", "sessions_with_hidden"),
+        *("sessions_with_receipts", "sessions_with_stamps"),
+    )
 }
 
 SAMPLES |= work.SAMPLES | inputs.SAMPLES

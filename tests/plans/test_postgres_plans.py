@@ -214,6 +214,11 @@ def test_a_deep_queue_is_not_read_whole(database: Database, reads: data.Reads) -
     assert database.rows_read(reads.name, reads.given) <= reads.most
 
 
+@pytest.mark.parametrize("reads", data.PAGES.values(), ids=data.PAGES)
+def test_a_page_is_not_read_past(database: Database, reads: data.Reads) -> None:
+    assert 0 < database.rows_read(reads.name, reads.given) <= reads.most
+
+
 @pytest.fixture(scope="module")
 def few() -> Iterator[tuple[psycopg.Connection[Any], str]]:
     """So many sessions that reading all of them looks cheap for a list of a hundred."""
@@ -224,6 +229,6 @@ def few() -> Iterator[tuple[psycopg.Connection[Any], str]]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("reads", work.READS.values(), ids=work.READS)
 def test_a_short_list_does_not_read_a_few_thousand_sessions(
-    few: tuple[psycopg.Connection[Any], str], mode: str, reads: work.Reads
+    few: tuple[psycopg.Connection[Any], str], mode: str, reads: data.Reads
 ) -> None:
     assert Database(*few, mode).rows_read(reads.name, reads.given) <= reads.most

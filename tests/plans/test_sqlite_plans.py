@@ -115,3 +115,8 @@ def test_what_is_hot_goes_by_its_indexes(database: apsw.Connection, name: str) -
 @pytest.mark.parametrize("reads", data.READS.values(), ids=data.READS)
 def test_a_deep_queue_is_not_read_whole(database: apsw.Connection, reads: data.Reads) -> None:
     assert 0 < steps(database, reads.name, reads.given) < STEPS_PER_ROW * reads.most
+
+
+@pytest.mark.parametrize("reads", data.PAGES.values(), ids=data.PAGES)
+def test_a_page_is_not_read_past(database: apsw.Connection, reads: data.Reads) -> None:
+    assert 0 < steps(database, reads.name, reads.given) < STEPS_PER_ROW * reads.most

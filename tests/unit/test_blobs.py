@@ -72,6 +72,11 @@ def damaged():
     yield ref, blobs.ZSTD, size, packed + b"x", "unreadable"
     yield ref, blobs.ZSTD, size, b"", "unreadable"
     yield ref, 7, size, packed, "unknown_codec"
+    yield ref, "raw", size, packed, "unknown_codec"
+    yield ref, blobs.RAW, "long", content, "length"
+    yield ref, blobs.ZSTD, "long", packed, "length"
+    for codec in (blobs.RAW, blobs.ZSTD):
+        yield from ((ref, codec, size, body, "unreadable") for body in ("text", size, 1.5))
 
 
 @pytest.mark.parametrize(("ref", "codec", "raw_len", "body", "reason"), list(damaged()))

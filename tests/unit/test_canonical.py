@@ -3,6 +3,7 @@ import enum
 import math
 import random
 import struct
+import sys
 from collections import OrderedDict
 from decimal import Decimal
 from typing import NamedTuple
@@ -95,6 +96,9 @@ def test_canonical_text(value, text):
         (msgspec.Raw(b"1"), "not_json"),
         ({"a": Payload(b"", "t")}, "not_json"),
         (object(), "not_json"),
+        ([10**4300], "too_large"),
+        ([{"a": -(10**4300)}], "too_large"),
+        ((1, 1 << 100_000_000), "too_large"),
         (nested(MAX_DEPTH + 1), "too_deep"),
         (nested(100_000), "too_deep"),
     ],
@@ -122,9 +126,19 @@ def test_the_size_limit_counts_canonical_bytes():
         canonical("é" * 4, max_bytes=9)
 
 
-def test_integers_of_any_size_come_back():
-    for number in (2**64, -(10**400) - 1, 10**4299 + 1, 10**6000 + 7, -(10**20_000) - 3):
-        assert parse(canonical([number, {"a": (number,)}, 0.5])) == [number, {"a": [number]}, 0.5]
+NINES = 10**4300 - 1
+
+
+@pytest.mark.parametrize("digits", [0, 640, 4_300])
+def test_integers_come_back_whatever_the_interpreter_is_set_to_print(digits):
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(digits)
+    try:
+        for number in (2**64, 10**639, 10**640, -(10**3000) - 1, 10**4299 + 1, NINES, -NINES):
+            value = [number, {"a": (number,)}, 0.5]
+            assert parse(canonical(value)) == [number, {"a": [number]}, 0.5]
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def test_floats_come_back_exactly():
@@ -139,12 +153,17 @@ def test_depth_does_not_depend_on_where_the_caller_stands():
     def deeper(levels, value):
         return deeper(levels - 1, value) if levels else parse(canonical(value))
 
-    for leaf in (1, 10**6000):
+    for leaf in (1, NINES):
         assert deeper(700, nested(MAX_DEPTH, leaf)) == nested(MAX_DEPTH, leaf)
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"{", b"NaN", b"1e400", b'"\xff"', b"[1] 2", b"9" * 5000 + b"x", b"[" * 100_000]
+    "text",
+    [
+        *(b"", b"{", b"NaN", b"1e400", b'"\xff"', b"[1] 2", b"9" * 5000 + b"x", b"[" * 100_000),
+        *(b"1" + b"0" * 4300, b'{"a":[-1' + b"0" * 4300 + b"]}", b"1" * 16_000_000),
+    ],
+    ids=lambda text: f"{text[:10]!r} of {len(text)}",
 )
 def test_what_is_no_json_text_is_a_value_error(text):
     with pytest.raises(ValueError):  # noqa: PT011

@@ -92,7 +92,12 @@ def test_liveness_is_stored_as_the_contract_writes_it():
 
 
 @pytest.mark.parametrize(
-    "stored", ["", "{}", "null", '{"kind":"ghost"}', '{"kind":1}', b"\xff", None]
+    "stored",
+    [
+        *("", "{}", "null", '{"kind":"ghost"}', '{"kind":1}', '{"kind": "opaque"}', b"\xff", None),
+        leases.encode_liveness(LocalProcess("host", "boot", 2**31, "123")),
+        leases.encode_liveness(LocalProcess("host", "boot", -1, "123")),
+    ],
 )
 def test_unreadable_liveness_is_corrupt_not_opaque(stored):
     with pytest.raises(CorruptRecord) as fault:
@@ -123,6 +128,7 @@ def test_timings():
         (LeaseOwner("o", " "), "incarnation_id"),
         (LeaseOwner("o", "i", LocalProcess("h\0", "b", 1, "2")), "host_id"),
         (LeaseOwner("o", "i", LocalProcess("h", "b", -1, "2")), "pid"),
+        (LeaseOwner("o", "i", LocalProcess("h", "b", 2**31, "2")), "pid"),
         (LeaseOwner("o", "i", None), "liveness"),
         ("worker", "owner"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from holdfast import settings
 from holdfast.operations import commits as committing
 from holdfast.operations import reading, sessions
-from holdfast.rules import checks, commits, heads, light, messages, queue, scopes, usage
+from holdfast.rules import canonical, checks, commits, heads, light, messages, queue, scopes, usage
 
 MIB = 1024 * 1024
 
@@ -15,6 +15,7 @@ FIGURES = {
     "GEN-1 identifier": (checks.IDENTIFIER_BYTES, 512),
     "GEN-1 key": (checks.KEY_BYTES, 1024),
     "GEN-17 value": (settings.MAX_VALUE_BYTES, 16 * MIB),
+    "GEN-17 digits": (canonical.MAX_DIGITS, 4_300),
     "GEN-17 blob": (settings.MAX_BLOB_BYTES, 256 * MIB),
     "GEN-17 commit": (commits.MAX_COMMIT_BYTES, 512 * MIB),
     "GEN-17 other text": (checks.TEXT_BYTES, 4096),

@@ -216,8 +216,8 @@ def _repeated(prepared: Prepared, found: _Found) -> Plan | None:
 def _judge_lease(prepared: Prepared, found: _Found, *, momentary: bool) -> None:
     session_id, head = prepared.commit.session_id, found.head
     if momentary:
-        holder = leases.holder(session_id, head, head["now_ms"])
-        if holder is not None and holder.live:
+        holder = leases.live_holder(session_id, head, head["now_ms"])
+        if holder is not None:
             raise SessionBusy(session_id, holder)
         return
     lease = prepared.commit.session_execution_lease

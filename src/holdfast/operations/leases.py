@@ -22,6 +22,7 @@ from holdfast.rules import checks, leases
 from holdfast.settings import Settings
 from holdfast.transaction import LostRace, Steps, Transaction, autocommit, small_read
 
+_DEAD = ("dead_owner_id", "dead_incarnation_id", "dead_liveness", "dead_generation")
 _displaced = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -64,10 +65,8 @@ def _claim(
             bound_key=at.key,
             ttl_ms=ttl_ms,
             token=token,
-            dead_owner_id=dead and dead.owner.owner_id,
-            dead_incarnation_id=dead and dead.owner.incarnation_id,
-            dead_generation=dead and dead.generation,
             **_owner_columns(owner),
+            **_dead_columns(dead),
         )
         if row is not None:
             at.met(row)
@@ -88,6 +87,17 @@ def _owner_columns(owner: LeaseOwner) -> dict[str, Any]:
         "incarnation_id": owner.incarnation_id,
         "liveness": leases.encode_liveness(owner.liveness),
     }
+
+
+def _dead_columns(dead: LeaseHolder | None) -> dict[str, Any]:
+    """Whom a claim may replace before its time: exactly whom the probe looked at.
+
+    Its liveness included: the same incarnation may have re-entered from a process that lives.
+    """
+    if dead is None:
+        return dict.fromkeys(_DEAD)
+    named = {f"dead_{name}": value for name, value in _owner_columns(dead.owner).items()}
+    return named | {"dead_generation": dead.generation}
 
 
 def _acquired(

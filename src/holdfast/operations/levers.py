@@ -70,7 +70,8 @@ def collect_garbage(run: Run, env: Settings, grace_ms: int = 0, limit: int = BAT
             missing_root_count=0,
         )
     for damaged in _look(run, "damaged_root"):
-        raise GcAborted(damaged["ref"], f"codec {damaged['codec']}, {damaged['found']} bytes")
+        stored = f"codec {damaged['codec']}, {damaged['found']} bytes for {damaged['raw_len']}"
+        raise GcAborted(damaged["ref"], stored)
     retained = deleted = freed = after = 0
     while True:
         (row,) = _look(run, "blob_window", after=after, limit=window)
@@ -107,7 +108,9 @@ def vacuum_session(
     if not limit:
         return VacuumReport(removed_node_count=0)
     _must_be_there(run, at)
-    return _vacuum(run, at, window)
+    ended = _vacuum_inputs(run, at, window)
+    nodes = _vacuum_nodes(run, at, limit)
+    return VacuumReport(removed_node_count=nodes, removed_turn_input_count=ended)
 
 
 def vacuum(
@@ -117,12 +120,15 @@ def vacuum(
     window = _vacuuming(terminal_before_ms, limit)
     if not limit:
         return VacuumReport(removed_node_count=0)
-    done = [_vacuum(run, Address(session_id), window) for session_id in _sessions(run)]
+    before = {"terminal_before_ms": terminal_before_ms}
+    with_ended = _due(run, "sessions_with_ended_inputs", **before)
+    ended = sum(_vacuum_inputs(run, at, window) for at in with_ended)
+    nodes = sum(_vacuum_nodes(run, at, limit) for at in _due(run, "sessions_with_hidden"))
     unreachable = sum(_remove(run, key, limit) for key in _removals(run))
     unreachable += _trim(run, limit)
     return VacuumReport(
-        removed_node_count=sum(each.removed_node_count for each in done),
-        removed_turn_input_count=sum(each.removed_turn_input_count for each in done),
+        removed_node_count=nodes,
+        removed_turn_input_count=ended,
         removed_unreachable_count=unreachable,
     )
 
@@ -133,12 +139,10 @@ def _vacuuming(terminal_before_ms: int | None, limit: int) -> dict[str, int | No
     return {"terminal_before_ms": terminal_before_ms, "limit": checks.limit(limit)}
 
 
-def _vacuum(run: Run, at: Address, window: dict[str, int | None]) -> VacuumReport:
+def _vacuum_inputs(run: Run, at: Address, window: dict[str, int | None]) -> int:
     entered = call("lock_section", session_id=at.session_id)
     target = {"session_id": at.session_id, "bound_key": at.key}
-    ended = _until_done(run, "vacuum_inputs", entered, **target, **window)
-    nodes = _vacuum_nodes(run, at, window["limit"])
-    return VacuumReport(removed_node_count=nodes, removed_turn_input_count=ended)
+    return _until_done(run, "vacuum_inputs", entered, **target, **window)
 
 
 def _vacuum_nodes(run: Run, at: Address, limit: int | None) -> int:
@@ -156,11 +160,18 @@ def _must_be_there(run: Run, at: Address) -> None:
     at.met(rows[0] if rows else None)
 
 
-def _sessions(run: Run) -> Iterator[str]:
-    after = ""
-    while rows := _look(run, "sessions_after", after=after, limit=BATCH):
-        yield from (row["id"] for row in rows)
-        after = rows[-1]["id"]
+def _due(run: Run, listing: str, **given: Any) -> Iterator[Address]:
+    """The sessions for which a listing finds something to do, page by page."""
+    after = 0
+    while rows := _look(run, listing, after=after, limit=BATCH, **given):
+        yield from (_address(row) for row in rows if row["id"] is not None)
+        after = rows[-1]["key"]
+
+
+def _address(row: Row) -> Address:
+    at = Address(row["id"])
+    at.key = row["key"]
+    return at
 
 
 def _removals(run: Run) -> Iterator[int]:
@@ -169,7 +180,10 @@ def _removals(run: Run) -> Iterator[int]:
 
 
 def _remove(run: Run, session: int, limit: int) -> int:
-    removed = _until_done(run, "remove_rows", session=session, limit=limit)
+    # Two vacuums at once: who merely waited for the other's rows would find none of its own, take
+    # the session for done, and drop the marker of what the other has still to remove.
+    marker = call("lock_removal", session=session)
+    removed = _until_done(run, "remove_rows", marker, session=session, limit=limit)
     _batch(run, "finish_removal", session=session)
     return removed
 
@@ -203,7 +217,8 @@ def prune_settled_source_keys(
     window = _forgetting(older_than_ms, limit)
     if not limit:
         return 0
-    return sum(_forget(run, Address(session_id), window) for session_id in _sessions(run))
+    due = _due(run, "sessions_with_receipts", older_than_ms=older_than_ms)
+    return sum(_forget(run, at, window) for at in due)
 
 
 def _forgetting(older_than_ms: int, limit: int) -> dict[str, int]:
@@ -242,7 +257,8 @@ def prune_turn_commits(
     window = _pruning(older_than_ms, keep_latest, limit)
     if not limit:
         return 0
-    return sum(_prune(run, Address(session_id), window) for session_id in _sessions(run))
+    stamped = {name: window[name] for name in ("older_than_ms", "keep_latest")}
+    return sum(_prune(run, at, window) for at in _due(run, "sessions_with_stamps", **stamped))
 
 
 def _pruning(older_than_ms: int, keep_latest: int, limit: int) -> dict[str, int]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, TypeAlias
 
-from holdfast.errors import AmbiguousNode, GraphNodeNotFound, InvalidArgument, MissingBlob
+from holdfast.errors import (
+    AmbiguousNode,
+    CorruptRecord,
+    GraphNodeNotFound,
+    InvalidArgument,
+    MissingBlob,
+)
 from holdfast.model.checkpoints import HydratedCheckpoint
 from holdfast.model.graph import Graph, Node, Path
 from holdfast.model.sessions import LoadScope, NodePage, Session
@@ -140,16 +146,21 @@ def _checkpoint(
     if head["checkpoint_ref"] is None:
         return None
     by_slot = {part["slot"]: part for part in parts}
-    stored = by_slot.get("checkpoint")
+    stored = by_slot.pop("checkpoint", None)
     if stored is None or not stored["present"]:
         raise MissingBlob(head["checkpoint_ref"], "checkpoint_manifest", session_id)
     manifest = blobs.parse_manifest(stored["ref"], _bytes(stored))
+    by_role = {slot.removeprefix(COMPONENT): part for slot, part in by_slot.items()}
+    # A collection goes by the rows: what the manifest names and they do not is about to be lost.
+    referred = {role: part["ref"] for role, part in by_role.items()}
+    if stored["ref"] != head["checkpoint_ref"] or referred != manifest.refs:
+        raise CorruptRecord("checkpoint_manifest", head["checkpoint_ref"], "references")
     bodies: dict[str, bytes] = {}
-    for slot, part in by_slot.items():
+    for role, part in by_role.items():
         if not part["present"]:
-            raise MissingBlob(part["ref"], slot.removeprefix(COMPONENT), session_id)
-        if slot != "checkpoint" and part["body"] is not None:
-            bodies[slot.removeprefix(COMPONENT)] = _bytes(part)
+            raise MissingBlob(part["ref"], role, session_id)
+        if part["body"] is not None:
+            bodies[role] = _bytes(part)
     return HydratedCheckpoint(
         turn_state=manifest.turn_state,
         component_refs=manifest.refs,

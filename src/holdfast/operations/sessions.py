@@ -170,6 +170,6 @@ def delete(
 
 
 def _must_be_idle(row: Mapping[str, Any]) -> None:
-    holder = leases.holder(row["id"], row, row["now_ms"])
-    if holder is not None and holder.live:
+    holder = leases.live_holder(row["id"], row, row["now_ms"])
+    if holder is not None:
         raise SessionBusy(row["id"], holder)

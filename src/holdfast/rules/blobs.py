@@ -152,8 +152,10 @@ def _pack(content: bytes) -> bytes:
 
 
 def _unpack(ref: str, codec: int, raw_len: int, body: bytes) -> bytes:
+    if not isinstance(body, bytes):  # as SQLite lets a damaged row be
+        raise BlobCorrupt(ref, "unreadable")
     if codec == RAW:
-        return bytes(body)
+        return body
     if codec != ZSTD:
         raise BlobCorrupt(ref, "unknown_codec")
     try:

@@ -27,6 +27,12 @@ T = TypeVar("T")
 #: How deep values may nest: half of what the interpreter allows, so that what was written in one
 #: place can be read in any other.
 MAX_DEPTH: Final = 500
+#: How many digits an integer may have: as many as Python's own decoder reads, since spelling and
+#: reading take time quadratic in them.
+MAX_DIGITS: Final = 4_300
+_MAX_INTEGER: Final = 10**MAX_DIGITS - 1
+#: What any interpreter prints: the limit on digits cannot be set lower than 640.
+_PRINTABLE_BITS: Final = 2_000
 _HASHED_BYTES: Final = 512 * 1024 * 1024
 _HASHED_DEPTH: Final = MAX_DEPTH + 16
 
@@ -34,7 +40,7 @@ JSON: Final = 0
 PAYLOAD_BYTES: Final = 1
 PAYLOAD_TEXT: Final = 2
 
-_LEAVES: Final = frozenset({str, int, bool, type(None)})
+_LEAVES: Final = frozenset({str, bool, type(None)})
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _decode = msgspec.json.Decoder().decode
 
@@ -134,7 +140,10 @@ def _children(level: list[Any], field: str, max_items: int) -> list[Any]:
         kind = type(value)
         if kind in _LEAVES:
             continue
-        if kind is dict:
+        if kind is int:
+            if not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+                raise InvalidArgument(field, "too_large")
+        elif kind is dict:
             for name in value:
                 if type(name) is not str:
                     raise InvalidArgument(field, "key_not_text")
@@ -180,8 +189,8 @@ def _spell(value: JsonValue) -> bytes:
 
 
 def _spell_out(value: JsonValue) -> JsonValue:
-    """Integers of more digits than the interpreter will print, as text the encoder takes over."""
-    if type(value) is int and value.bit_length() > 10_000:
+    """Integers that the interpreter may refuse to print, as text the encoder takes over."""
+    if type(value) is int and value.bit_length() > _PRINTABLE_BITS:
         return msgspec.Raw(str(Decimal(value)).encode())
     if type(value) is dict:
         return dict(zip(value, map(_spell_out, value.values()), strict=True))
@@ -195,13 +204,19 @@ def _parse(data: bytes) -> JsonValue:
     try:
         return _decode(data)
     except msgspec.ValidationError:
-        # Slower, for integers of more digits than the fast decoder takes.
+        # Slower, for integers of more digits than the interpreter is set to read.
         return json.loads(
             data.decode(),
-            parse_int=lambda digits: int(Decimal(digits)),
+            parse_int=_integer,
             parse_float=_finite,
             parse_constant=_finite,
         )
+
+
+def _integer(text: str) -> int:
+    if len(text.removeprefix("-")) > MAX_DIGITS:
+        raise ValueError("an integer of too many digits")
+    return int(Decimal(text))
 
 
 def _finite(text: str) -> float:

@@ -7,15 +7,18 @@ A row here is a mapping with `generation`, `owner_id`, `incarnation_id`, `token`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from holdfast.errors import CorruptRecord, InvalidArgument, LeaseLost, LossReason
 from holdfast.model.leases import Lease, LeaseHolder, LeaseOwner, Liveness, LocalProcess, Opaque
-from holdfast.rules.checks import count, identifier, integer, record, text
+from holdfast.rules.checks import count, identifier, integer, limit, record, text
 
 LeaseRow: TypeAlias = Mapping[str, Any]
+
+#: The highest process id that any system can have.
+MAX_PID: Final = 2**31 - 1
 
 _liveness = msgspec.json.Decoder(Liveness)
 
@@ -37,7 +40,7 @@ def check_owner(owner: LeaseOwner) -> LeaseOwner:
     if isinstance(owner.liveness, LocalProcess):
         for name in ("host_id", "boot_id", "process_start"):
             text(getattr(owner.liveness, name), name, max_bytes=512)
-        count(owner.liveness.pid, "pid")
+        limit(owner.liveness.pid, "pid", MAX_PID)
     elif not isinstance(owner.liveness, Opaque):
         raise InvalidArgument("liveness", "unknown_kind")
     return owner
@@ -107,17 +110,26 @@ def holder(session_id: str, row: LeaseRow | None, now_ms: int) -> LeaseHolder | 
     )
 
 
+def live_holder(session_id: str, row: LeaseRow | None, now_ms: int) -> LeaseHolder | None:
+    """The holder of a live lease; who held an expired one matters to nobody and is not read."""
+    return holder(session_id, row, now_ms) if is_live(row, now_ms) else None
+
+
 def encode_liveness(liveness: Liveness) -> str:
     """The stored form of a liveness."""
     return msgspec.json.encode(liveness, order="sorted").decode()
 
 
-def decode_liveness(stored: str | bytes, key: str) -> Liveness:
-    """A stored liveness; unreadable is corrupt, never taken for opaque."""
+def decode_liveness(stored: str, key: str) -> Liveness:
+    """A stored liveness; what we would not have written is corrupt, never taken for opaque."""
     try:
         liveness: Liveness = _liveness.decode(stored)
+        if isinstance(liveness, LocalProcess):
+            limit(liveness.pid, "pid", MAX_PID)
     except (ValueError, TypeError) as error:
         raise CorruptRecord("lease_liveness", key, "unparsable") from error
+    if encode_liveness(liveness) != stored:
+        raise CorruptRecord("lease_liveness", key, "unparsable")
     return liveness
 
 

@@ -12,7 +12,7 @@ from holdfast.model.usage import TokenLedgerEntry, TokenUsage, UsageReport
 from holdfast.rules.checks import limit, listed, text
 
 MAX_DELTAS: Final = 1_000
-#: Far above any bill, and thousands of such deltas still add up to what the databases can hold.
+#: Far above any bill; the databases hold thousands of times as much, and stop adding there.
 MAX_COUNTER: Final = 10**15
 #: Source and model are index columns together.
 LABEL_BYTES: Final = 1024

@@ -76,9 +76,11 @@ SELECT ref FROM holdfast.blob_ref WHERE slot = 'checkpoint' OR slot LIKE 'frame:
 -- name: damaged_root
 -- A live root whose row contradicts itself: its bytes cannot be what was stored. The length of
 -- external bytes is known without fetching them.
-SELECT b.ref, b.codec, b.stored_len, octet_length(b.body) AS found
+SELECT b.ref, b.codec, b.raw_len, octet_length(b.body) AS found
   FROM ({roots}) t JOIN holdfast.blob b ON b.ref = t.ref
- WHERE b.codec NOT IN (0, 1) OR octet_length(b.body) <> b.stored_len LIMIT 1;
+ WHERE b.codec NOT IN (0, 1) OR octet_length(b.body) <> b.stored_len
+    OR b.raw_len < 0 OR b.codec = 0 AND b.raw_len <> b.stored_len
+ LIMIT 1;
 
 -- name: count_roots
 SELECT count(*) AS roots, count(*) - count(b.ref) AS missing

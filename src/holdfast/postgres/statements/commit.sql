@@ -54,6 +54,7 @@ INSERT INTO holdfast.blob_ref (session, slot, ref)
 SELECT * FROM unnest(%(session)s::bigint[], %(slot)s::text[], %(ref)s::text[]);
 
 -- name: add_usage
+-- Sums stop at what a column can hold.
 -- bulk: session, pair, position, source, model, input_tokens, output_tokens, cache_read_input_tokens, cache_write_input_tokens, reasoning_output_tokens
 INSERT INTO holdfast.usage AS u (session, pair, position, source, model, input_tokens,
                                  output_tokens, cache_read_input_tokens,
@@ -64,11 +65,16 @@ SELECT * FROM unnest(
     %(cache_read_input_tokens)s::bigint[], %(cache_write_input_tokens)s::bigint[],
     %(reasoning_output_tokens)s::bigint[])
 ON CONFLICT (session, pair) DO UPDATE SET
-    input_tokens = u.input_tokens + excluded.input_tokens,
-    output_tokens = u.output_tokens + excluded.output_tokens,
-    cache_read_input_tokens = u.cache_read_input_tokens + excluded.cache_read_input_tokens,
-    cache_write_input_tokens = u.cache_write_input_tokens + excluded.cache_write_input_tokens,
-    reasoning_output_tokens = u.reasoning_output_tokens + excluded.reasoning_output_tokens;
+    input_tokens = u.input_tokens
+        + least(excluded.input_tokens, 9223372036854775807 - u.input_tokens),
+    output_tokens = u.output_tokens
+        + least(excluded.output_tokens, 9223372036854775807 - u.output_tokens),
+    cache_read_input_tokens = u.cache_read_input_tokens
+        + least(excluded.cache_read_input_tokens, 9223372036854775807 - u.cache_read_input_tokens),
+    cache_write_input_tokens = u.cache_write_input_tokens
+        + least(excluded.cache_write_input_tokens, 9223372036854775807 - u.cache_write_input_tokens),
+    reasoning_output_tokens = u.reasoning_output_tokens
+        + least(excluded.reasoning_output_tokens, 9223372036854775807 - u.reasoning_output_tokens);
 
 -- name: read_head
 SELECT {session_columns}, m.session IS NOT NULL AS known,

@@ -117,7 +117,7 @@ CASE WHEN %(after_us)s::bigint IS NULL THEN true ELSE n.at_us > %(after_us)s END
 
 -- fragment: holders
 -- The stored nodes of an id, each with one session that sees it: its owner, or whoever inherited it.
-SELECT n.branch, n.ordinal, coalesce(
+SELECT n.owner, n.branch, n.ordinal, coalesce(
            (SELECT s.key FROM holdfast.branch b JOIN holdfast.session s ON s.key = b.owner
              WHERE b.id = n.branch AND b.detached = 0 AND {visible}),
            (SELECT s.key FROM holdfast.inherited i JOIN holdfast.session s ON s.key = i.session
@@ -126,9 +126,10 @@ SELECT n.branch, n.ordinal, coalesce(
       FROM holdfast.node n WHERE n.node_id = %(node_id)s
 
 -- name: find_nodes
+-- In the order of the index that finds them, so that no more are judged than are asked for.
 SELECT s.id, h.branch, h.ordinal
   FROM ({holders}) h JOIN holdfast.session s ON s.key = h.session
- ORDER BY h.branch, h.ordinal LIMIT %(limit)s;
+ ORDER BY h.owner, h.branch LIMIT %(limit)s;
 
 -- name: find_path
 -- returns: tuples

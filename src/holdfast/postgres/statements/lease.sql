@@ -3,7 +3,8 @@
 -- name: claim_lease
 -- Lock, read the clock, then one upsert: take over what is not live, re-enter what is one's own,
 -- and touch nothing else. A holder that was observed to be dead counts as not live, if it is
--- still the same. Without a row yet, racing claimants meet in the conflict of the insert.
+-- still the same. Without a row yet, racing claimants meet in the conflict of the insert. Whom a
+-- takeover displaced has to be told, so it is left alone where that cannot be read any more.
 WITH old AS MATERIALIZED (
     SELECT key FROM holdfast.session WHERE id = %(session_id)s FOR NO KEY UPDATE
 ), clock AS MATERIALIZED (
@@ -35,15 +36,26 @@ ON CONFLICT (id) DO UPDATE SET
     incarnation_id = excluded.incarnation_id,
     liveness = excluded.liveness
  WHERE session.expires_at_ms <= excluded.claimed_at_ms
+       AND (session.owner_id IS NULL OR {readable})
     OR {reentry}
     OR (session.owner_id = %(dead_owner_id)s AND session.incarnation_id = %(dead_incarnation_id)s
-        AND session.generation = %(dead_generation)s)
+        AND session.generation = %(dead_generation)s
+        AND session.liveness = %(dead_liveness)s)
 RETURNING key, generation, token, claimed_at_ms, expires_at_ms, displaced;
 
 -- fragment: reentry
 (session.expires_at_ms > excluded.claimed_at_ms
      AND session.owner_id = excluded.owner_id
      AND session.incarnation_id = excluded.incarnation_id)
+
+-- fragment: readable
+-- Whether the liveness is what `encode_liveness` writes: all that `decode_liveness` takes.
+(session.liveness = '{"kind":"opaque"}'
+        OR (regexp_match(session.liveness, replace(
+               '^\{"boot_id":TEXT,"host_id":TEXT,"kind":"local_process","pid":(0|[1-9]\d{0,9}),"process_start":TEXT\}$',
+               'TEXT',
+               '"(?:[^"\\\u0001-\u001f]|\\["\\bfnrt]|\\u00(?:0[0-7bef]|1[0-9a-f]))*"'
+           )))[1]::bigint <= 2147483647)
 
 -- name: renew_lease
 WITH old AS MATERIALIZED (

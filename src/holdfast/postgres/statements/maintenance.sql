@@ -24,11 +24,82 @@ RETURNING h.ordinal;
              AND h.ordinal >= coalesce((SELECT max(i.upto) FROM holdfast.inherited i
                                          WHERE i.branch = h.branch), 0))
 
--- name: sessions_after
-SELECT id FROM holdfast.session WHERE id > %(after)s ORDER BY id LIMIT %(limit)s;
+-- name: sessions_with_hidden
+-- A page of sessions that may have something to vacuum, by their keys, with the ids of those that
+-- do: none for one that was deleted. It steps along an index from session to session, over
+-- whatever each has, and meets none that has nothing.
+WITH RECURSIVE found (session, number) AS (
+    SELECT (SELECT min(h.session) FROM holdfast.hidden h
+             WHERE h.gone < 2 AND h.session > %(after)s), 1
+     UNION ALL
+    SELECT (SELECT min(h.session) FROM holdfast.hidden h
+             WHERE h.gone < 2 AND h.session > f.session), f.number + 1
+      FROM found f WHERE f.session IS NOT NULL AND f.number < %(limit)s
+)
+SELECT f.session AS key,
+       (SELECT s.id FROM holdfast.session s WHERE s.key = f.session) AS id
+  FROM found f WHERE f.session IS NOT NULL ORDER BY f.session;
+
+-- name: sessions_with_ended_inputs
+-- As above, with ids where something ended early enough.
+WITH RECURSIVE found (session, number) AS (
+    SELECT (SELECT min(i.session) FROM holdfast.turn_input i
+             WHERE i.ended_at_ms IS NOT NULL AND i.session > %(after)s), 1
+     UNION ALL
+    SELECT (SELECT min(i.session) FROM holdfast.turn_input i
+             WHERE i.ended_at_ms IS NOT NULL AND i.session > f.session), f.number + 1
+      FROM found f WHERE f.session IS NOT NULL AND f.number < %(limit)s
+)
+SELECT f.session AS key,
+       CASE WHEN EXISTS (SELECT 1 FROM holdfast.turn_input i
+                          WHERE i.session = f.session
+                            AND i.ended_at_ms
+                                < coalesce(%(terminal_before_ms)s, 9223372036854775807))
+            THEN (SELECT s.id FROM holdfast.session s WHERE s.key = f.session) END AS id
+  FROM found f WHERE f.session IS NOT NULL ORDER BY f.session;
+
+-- name: sessions_with_receipts
+-- As above, with ids where something was settled early enough.
+WITH RECURSIVE found (session, number) AS (
+    SELECT (SELECT min(w.session) FROM holdfast.work w
+             WHERE w.settled_at_ms IS NOT NULL AND w.session > %(after)s), 1
+     UNION ALL
+    SELECT (SELECT min(w.session) FROM holdfast.work w
+             WHERE w.settled_at_ms IS NOT NULL AND w.session > f.session), f.number + 1
+      FROM found f WHERE f.session IS NOT NULL AND f.number < %(limit)s
+)
+SELECT f.session AS key,
+       CASE WHEN EXISTS (SELECT 1 FROM holdfast.work w
+                          WHERE w.session = f.session AND w.settled_at_ms < %(older_than_ms)s)
+            THEN (SELECT s.id FROM holdfast.session s WHERE s.key = f.session) END AS id
+  FROM found f WHERE f.session IS NOT NULL ORDER BY f.session;
+
+-- name: sessions_with_stamps
+-- As above, with ids where a stamp is old enough and none of the newest.
+WITH RECURSIVE found (session, number) AS (
+    SELECT (SELECT min(t.session) FROM holdfast.turn_commit t
+             WHERE t.session > %(after)s), 1
+     UNION ALL
+    SELECT (SELECT min(t.session) FROM holdfast.turn_commit t
+             WHERE t.session > f.session), f.number + 1
+      FROM found f WHERE f.session IS NOT NULL AND f.number < %(limit)s
+)
+SELECT f.session AS key,
+       CASE WHEN EXISTS (SELECT 1 FROM holdfast.turn_commit t
+                          WHERE t.session = f.session AND t.committed_at_ms < %(older_than_ms)s
+                            AND t.head_revision < (SELECT min(k.head_revision) FROM (
+                                SELECT head_revision FROM holdfast.turn_commit
+                                 WHERE session = f.session
+                                 ORDER BY head_revision DESC LIMIT %(keep_latest)s) k))
+            THEN (SELECT s.id FROM holdfast.session s WHERE s.key = f.session) END AS id
+  FROM found f WHERE f.session IS NOT NULL ORDER BY f.session;
 
 -- name: next_removal
 SELECT session FROM holdfast.removal ORDER BY session LIMIT 1;
+
+-- name: lock_removal
+-- By itself, so that the batch behind it sees what a vacuum it waited for has left.
+SELECT session FROM holdfast.removal WHERE session = %(session)s FOR UPDATE;
 
 -- name: remove_rows
 -- One batch of what a deleted session left behind; its branches become nobody's. A session may have

@@ -50,16 +50,22 @@ DELETE FROM blob_ref
 INSERT INTO blob_ref (session, slot, ref) VALUES :rows;
 
 -- name: add_usage
+-- Sums stop at what a column can hold.
 -- bulk: session, pair, position, source, model, input_tokens, output_tokens, cache_read_input_tokens, cache_write_input_tokens, reasoning_output_tokens
 INSERT INTO usage (session, pair, position, source, model, input_tokens, output_tokens,
                    cache_read_input_tokens, cache_write_input_tokens, reasoning_output_tokens)
 VALUES :rows
 ON CONFLICT (session, pair) DO UPDATE SET
-    input_tokens = input_tokens + excluded.input_tokens,
-    output_tokens = output_tokens + excluded.output_tokens,
-    cache_read_input_tokens = cache_read_input_tokens + excluded.cache_read_input_tokens,
-    cache_write_input_tokens = cache_write_input_tokens + excluded.cache_write_input_tokens,
-    reasoning_output_tokens = reasoning_output_tokens + excluded.reasoning_output_tokens;
+    input_tokens = input_tokens
+        + min(excluded.input_tokens, 9223372036854775807 - input_tokens),
+    output_tokens = output_tokens
+        + min(excluded.output_tokens, 9223372036854775807 - output_tokens),
+    cache_read_input_tokens = cache_read_input_tokens
+        + min(excluded.cache_read_input_tokens, 9223372036854775807 - cache_read_input_tokens),
+    cache_write_input_tokens = cache_write_input_tokens
+        + min(excluded.cache_write_input_tokens, 9223372036854775807 - cache_write_input_tokens),
+    reasoning_output_tokens = reasoning_output_tokens
+        + min(excluded.reasoning_output_tokens, 9223372036854775807 - reasoning_output_tokens);
 
 -- name: read_head
 SELECT s.*, m.session IS NOT NULL AS known,

@@ -106,7 +106,7 @@ SELECT 0, 0, {node_columns}
 
 -- fragment: holders
 -- The stored nodes of an id, each with one session that sees it: its owner, or whoever inherited it.
-SELECT n.branch, n.ordinal, coalesce(
+SELECT n.owner, n.branch, n.ordinal, coalesce(
            (SELECT s.key FROM branch b JOIN session s ON s.key = b.owner
              WHERE b.id = n.branch AND b.detached = 0 AND {visible}),
            (SELECT s.key FROM inherited i JOIN session s ON s.key = i.session
@@ -115,9 +115,10 @@ SELECT n.branch, n.ordinal, coalesce(
       FROM node n WHERE n.node_id = :node_id
 
 -- name: find_nodes
+-- In the order of the index that finds them, so that no more are judged than are asked for.
 SELECT s.id, h.branch, h.ordinal
   FROM ({holders}) h JOIN session s ON s.key = h.session
- ORDER BY h.branch, h.ordinal LIMIT :limit;
+ ORDER BY h.owner, h.branch LIMIT :limit;
 
 -- name: find_path
 -- returns: tuples

@@ -30,7 +30,8 @@ ON CONFLICT (id) DO UPDATE SET
  WHERE session.expires_at_ms <= excluded.claimed_at_ms
     OR {reentry}
     OR (session.owner_id = :dead_owner_id AND session.incarnation_id = :dead_incarnation_id
-        AND session.generation = :dead_generation)
+        AND session.generation = :dead_generation
+        AND session.liveness = :dead_liveness)
 RETURNING key, generation, token, claimed_at_ms, expires_at_ms, displaced;
 
 -- fragment: reentry

@@ -39,7 +39,7 @@ from holdfast.testing.world import World, racing
 #: What somebody else does in the section while others wait for it.
 TAKEN = (
     "UPDATE {session} SET generation = generation + 1, owner_id = 'carol', incarnation_id = 'c',"
-    """ liveness = '{"kind": "opaque"}', token = 'hers', expires_at_ms = 9000000000000000"""
+    """ liveness = '{"kind":"opaque"}', token = 'hers', expires_at_ms = 9000000000000000"""
 )
 RELEASED = (
     "UPDATE {session} SET owner_id = NULL, incarnation_id = NULL, liveness = NULL, token = NULL,"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import BlobCorrupt, Component, InvalidArgument, MissingBlob
+from holdfast import BlobCorrupt, Component, CorruptRecord, InvalidArgument, MissingBlob
 from holdfast.testing.contract.samples import chain, checkpoint, put
 from holdfast.testing.world import World
 
@@ -155,6 +155,55 @@ def test_a_flipped_byte_is_noticed(world: World, store: Any, role: str) -> None:
         store.sessions.load("s1")
 
     assert fault.value.ref == refs[role]
+
+
+@pytest.mark.scenario("CHK-T7")
+@pytest.mark.parametrize("hydrate", ["all", "none"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM {blob_ref} WHERE slot = 'component:execution_state'",
+        "UPDATE {blob_ref} SET ref = 'another' WHERE slot = 'component:execution_state'",
+        "UPDATE {blob_ref} SET slot = 'component:new' WHERE slot = 'component:execution_state'",
+        "UPDATE {blob_ref} SET ref = (SELECT r.ref FROM {blob_ref} r JOIN {session} s"
+        " ON s.key = r.session AND s.id = 's2' WHERE r.slot = 'checkpoint')",
+        "UPDATE {session} SET checkpoint_ref = 'another'",
+    ],
+    ids=["lost", "changed", "renamed", "another's", "head"],
+)
+def test_references_that_are_not_the_manifests_are_noticed(
+    world: World, store: Any, damage: str, hydrate: str
+) -> None:
+    put(store, "s2", checkpoint=checkpoint(2))
+    put(store, "s1", checkpoint=checkpoint(1, **BODIES))
+    world.sql(store, damage)
+    ((manifest,),) = world.sql(store, "SELECT checkpoint_ref FROM {session} WHERE id = 's1'")
+
+    with pytest.raises(CorruptRecord) as fault:
+        store.sessions.load("s1", hydrate=hydrate)
+
+    assert (fault.value.record_kind, fault.value.key) == ("checkpoint_manifest", manifest)
+
+
+@pytest.mark.scenario("CHK-T7")
+def test_a_lost_reference_to_the_manifest_is_noticed(world: World, store: Any) -> None:
+    manifest = put(store, "s1", checkpoint=checkpoint(1, **BODIES)).checkpoint_ref
+    world.sql(store, "DELETE FROM {blob_ref} WHERE slot = 'checkpoint'")
+
+    with pytest.raises(MissingBlob) as fault:
+        store.sessions.load("s1")
+
+    assert (fault.value.ref, fault.value.role) == (manifest, "checkpoint_manifest")
+
+
+@pytest.mark.parametrize("role", ["checkpoint", "component:tool_state", "frame:0"])
+def test_a_role_may_be_called_as_something_of_ours_is(store: Any, role: str) -> None:
+    bodies = {role: b"one", "tool_state": b"two"}
+    put(store, "s1", checkpoint=checkpoint(1, **bodies))
+
+    assert loaded(store).components == bodies
+    store.maintenance.collect_garbage()
+    assert loaded(store, hydrate=[role]).components == {role: b"one"}
 
 
 @pytest.mark.scenario("CHK-T8")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Component, GcAborted, MissingBlob
+from holdfast import CheckpointDraft, Component, GcAborted, MissingBlob
 from holdfast.testing.contract.samples import checkpoint, put
 from holdfast.testing.world import World
 
@@ -127,22 +127,28 @@ def test_the_execution_state_of_a_superseded_frame_survives(store: Any) -> None:
     assert not store.blobs.has(ref)
 
 
+DAMAGE = ("codec = 9", "body = substr(body, 2)", "raw_len = -1")
+
+
 class TestDamagedRoots:
     """GCX-T5: a live root that cannot be decoded stops a run before it deletes anything."""
 
     @pytest.mark.scenario("GCX-T5")
-    @pytest.mark.parametrize("damage", ["codec", "length"])
-    def test_nothing_is_deleted(self, store: Any, world: World, damage: str) -> None:
-        ref = put(store, "s1", checkpoint=checkpoint(1, tool_state=b"t")).checkpoint_ref
+    @pytest.mark.parametrize(
+        ("damage", "codec"),
+        [
+            *((damage, codec) for damage in DAMAGE for codec in (0, 1)),
+            # How long compressed bytes become is only told by reading them.
+            ("raw_len = raw_len + 1", 0),
+        ],
+    )
+    def test_nothing_is_deleted(self, world: World, damage: str, codec: int) -> None:
+        store = world.open(compression="compact" if codec else "low_latency")
+        draft = CheckpointDraft(turn_state="x" * 2_000)
+        ref = put(store, "s1", checkpoint=draft).checkpoint_ref
+        assert world.sql(store, "SELECT codec FROM {blob}") == [(codec,)]
         orphan = store.blobs.put(b"orphan")
-        codec, body = {"codec": (9, None), "length": (0, b"{")}[damage]
-        world.sql(
-            store,
-            "UPDATE {blob} SET codec = ?, body = coalesce(?, body) WHERE ref = ?",
-            codec,
-            body,
-            ref,
-        )
+        world.sql(store, f"UPDATE {{blob}} SET {damage} WHERE ref = ?", ref)  # noqa: S608
 
         with pytest.raises(GcAborted) as aborted:
             collect(store)
@@ -199,6 +205,17 @@ def test_grace_is_an_age(store: Any, world: World) -> None:
 
     assert collect(store, grace_ms=60_000).deleted_blob_count == 1
     assert not store.blobs.has(ref)
+
+
+@pytest.mark.scenario("GCX-T11")
+def test_content_that_is_put_again_gets_a_new_grace_period(store: Any, world: World) -> None:
+    ref = store.blobs.put(b"about to be referred to, again")
+    world.clock.advance(60_001)
+    assert store.blobs.put(b"about to be referred to, again") == ref
+
+    assert collect(store, grace_ms=60_000).deleted_blob_count == 0
+    world.clock.advance(60_001)
+    assert collect(store, grace_ms=60_000).deleted_blob_count == 1
 
 
 def test_a_collection_works_in_batches_without_looking_at_single_blobs(

@@ -13,6 +13,7 @@ from holdfast import (
     Append,
     BlobDescriptor,
     CheckpointDraft,
+    CorruptRecord,
     InvalidArgument,
     Node,
     Payload,
@@ -123,6 +124,25 @@ def test_values_nest_as_deep_as_the_encoder_goes(store: Any) -> None:
             put(store, "s2", graph=_node(_nested(depth)))
         assert (refused.value.field, refused.value.reason) == ("graph.nodes[0].body", "too_deep")
     assert store.sessions.open("s2") is None
+
+
+@pytest.mark.scenario("GEN-T9")
+def test_an_integer_in_a_value_has_4_300_digits(world: World, store: Any) -> None:
+    nines = 10**4_300 - 1
+    for field, delta in (
+        ("body", _node(nines + 1)),
+        ("caused_by", _node({}, caused_by={"x": [-nines - 1]})),
+    ):
+        _too_large(f"graph.nodes[0].{field}", lambda: put(store, "s1", graph=delta))  # noqa: B023
+    assert store.sessions.open("s1") is None
+
+    put(store, "s1", graph=_node([nines, -nines]))
+
+    assert store.sessions.load_node("s1", "a").body == [nines, -nines]
+    world.sql(store, "UPDATE {node} SET body = ?", b"1" + b"0" * 4_300)
+    with pytest.raises(CorruptRecord) as fault:
+        store.sessions.load("s1")
+    assert fault.value.record_kind == "session_node"
 
 
 @pytest.mark.scenario("GEN-T9")

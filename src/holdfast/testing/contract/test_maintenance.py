@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +15,7 @@ from holdfast import (
     LoadScope,
     ReplaceFull,
     SessionCreate,
+    Splice,
     VacuumReport,
 )
 from holdfast.testing.contract.lanes import queued, said, work
@@ -84,6 +86,21 @@ class TestVacuum:
         store.maintenance.vacuum()
 
         assert path_ids(store, "s2") == ["a", "b"]
+
+    def test_what_was_shared_goes_once_nobody_else_reads_it(self, store: Any, world: World) -> None:
+        put(store, "s1", graph=chain("a", "b", "c"))
+        store.sessions.fork("s1", SessionCreate(session_id="s2"))
+        put(store, "s1", graph=Splice(1))
+        store.maintenance.vacuum()
+        assert path_ids(store, "s2") == ["a", "b", "c"]
+        store.sessions.delete("s2")
+        store.maintenance.vacuum()  # first what a deleted session inherited ...
+
+        report = store.sessions.vacuum("s1")  # ... then what it alone kept
+
+        assert report.removed_node_count == 0
+        assert world.sql(store, "SELECT node_id FROM {node}") == [("a",)]
+        assert path_ids(store, "s1") == ["a"]
 
     def test_stamps_and_blobs_stay(self, store: Any) -> None:
         put(store, "s1", graph=chain("a"), checkpoint=checkpoint(tool_state=b"t"))
@@ -176,6 +193,86 @@ class TestPruningOfTurns:
             store.sessions.prune_turn_commits("s1", world.clock.now_ms(), keep_latest=-1)
 
         assert refused.value.field == "keep_latest"
+
+
+class TestLeversOverTheStore:
+    """MNT-6: they meet the sessions for which there is something to do, and no others."""
+
+    #: Each lever, and what makes one session due for it.
+    LEVERS: ClassVar[dict[str, tuple[Callable[..., Any], Callable[[Any, str], Any]]]] = {
+        "nodes": (
+            lambda store, _: store.maintenance.vacuum(),
+            lambda store, id: store.sessions.tombstone(id, ["a"]),
+        ),
+        "inputs": (
+            lambda store, _: store.maintenance.vacuum(),
+            lambda store, id: store.inputs.cancel(id, [f"{id}-input"]),
+        ),
+        "stamps": (
+            lambda store, now_ms: store.maintenance.prune_turn_commits(now_ms),
+            lambda store, id: put(store, id, turn_commit=turn("t2", id)),
+        ),
+        "receipts": (
+            lambda store, now_ms: store.maintenance.prune_settled_source_keys(now_ms),
+            lambda store, id: complete(store, id),
+        ),
+    }
+
+    @pytest.mark.parametrize("name", LEVERS)
+    def test_idle_sessions_cost_nothing(self, store: Any, world: World, name: str) -> None:
+        pull, make_due = self.LEVERS[name]
+
+        def statements() -> Counter[str]:
+            counts = world.backend(store).counts
+            counts.clear()
+            pull(store, world.clock.advance(10) + 1)
+            return Counter(counts)
+
+        for session_id in ("s1", "s2"):
+            idle(store, session_id)
+        for_two = statements()
+        for number in range(3, 13):
+            idle(store, f"s{number}")
+        assert statements() == for_two
+
+        make_due(store, "s5")
+        once = statements()
+
+        assert sum((once - for_two).values()) > 0
+        assert statements() == for_two
+
+    def test_pages_of_sessions_follow_each_other(
+        self, store: Any, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("holdfast.operations.levers.BATCH", 2)
+        for number in range(7):
+            idle(store, f"s{number}")
+        for name in self.LEVERS:
+            for number in range(7):
+                self.LEVERS[name][1](store, f"s{number}")
+        store.sessions.delete("s3")
+        now_ms = world.clock.advance(10) + 1
+
+        report = store.maintenance.vacuum(limit=1)
+
+        assert (report.removed_node_count, report.removed_turn_input_count) == (6, 6)
+        assert store.maintenance.prune_turn_commits(now_ms, limit=1) == 6
+        assert store.maintenance.prune_settled_source_keys(now_ms, limit=1) == 6
+
+
+def idle(store: Any, session_id: str) -> None:
+    """A session with something of everything, of which no lever may remove a thing."""
+    put(store, session_id, graph=chain("a", "b"), turn_commit=turn("t1", session_id))
+    store.queue.enqueue(work("waits", session_id, source_key="waits"))
+    store.inputs.enqueue(said("waits", session_id=session_id, input_id=f"{session_id}-input"))
+
+
+def complete(store: Any, session_id: str) -> None:
+    """Settle the session's queued work."""
+    lease = lease_on(store, session_id)
+    done = {"completed_queue_claims": [store.queue.claim(lease)]}
+    store.sessions.commit(commit(session_id, session_execution_lease=lease, **done))
+    store.sessions.release_lease(lease)
 
 
 WRITERS = 3

@@ -6,20 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from holdfast import (
     Acquired,
     Busy,
     CorruptRecord,
+    InvalidArgument,
     LeaseOwner,
     Opaque,
     local_process,
 )
 from holdfast.owners import ProcessTable, proven_dead
+from holdfast.rules.liveness import Unseen
 from holdfast.testing.contract.lanes import settle
 from holdfast.testing.contract.owners import ended, replaced, this_process
-from holdfast.testing.contract.samples import BOB, chain, lease_on
+from holdfast.testing.contract.samples import BOB, chain, checkpoint, create, lease_on, put
 from holdfast.testing.processes import spawn, together
 from holdfast.testing.world import World, racing
 
@@ -57,6 +60,20 @@ def test_an_observation_of_an_earlier_generation_takes_nothing_over(store: Any) 
 
     assert isinstance(outcome, Busy)
     assert (outcome.holder.owner, outcome.holder.generation) == (holder, 2)
+
+
+@pytest.mark.scenario("LEA-T8")
+def test_an_incarnation_that_re_entered_from_a_live_process_keeps_its_lease(store: Any) -> None:
+    dead = replaced()
+    alive = msgspec.structs.replace(this_process("dead"), incarnation_id=dead.incarnation_id)
+    held = lease_on(store, "s1", dead)
+    observed = store.sessions.lease("s1")
+    assert lease_on(store, "s1", alive).generation == held.generation
+
+    outcome = store.sessions.reclaim_lease(observed, local_process("me"), 30_000)
+
+    assert isinstance(outcome, Busy)
+    assert store.sessions.lease("s1").owner == alive
 
 
 @pytest.mark.invariant("INV-11")
@@ -152,11 +169,101 @@ def test_an_incarnation_is_new_with_every_call() -> None:
     assert local_process("me").incarnation_id != local_process("me").incarnation_id
 
 
-def test_a_damaged_liveness_is_not_taken_for_an_opaque_one(world: World, store: Any) -> None:
-    lease_on(store, "s1")
-    world.sql(store, "UPDATE {session} SET liveness = ?", '{"kind": "martian"}')
+#: Liveness that no library wrote, some of it near to what one writes.
+DAMAGED = [
+    "",
+    "{bad",
+    '{"kind":"martian"}',
+    '{"kind": "opaque"}',
+    '{"boot_id":"b","host_id":"\\q","kind":"local_process","pid":7,"process_start":"1"}',
+    '{"boot_id":"b","host_id":"\\u0041","kind":"local_process","pid":7,"process_start":"1"}',
+    '{"boot_id":"b","host_id":"h","kind":"local_process","pid":07,"process_start":"1"}',
+    '{"boot_id":"b","host_id":"h","kind":"local_process","pid":2147483648,"process_start":"1"}',
+]
 
-    with pytest.raises(CorruptRecord):
-        store.sessions.lease("s1")
-    with pytest.raises(CorruptRecord):
-        store.sessions.claim_lease("s1", BOB, 30_000)
+
+def damage(world: World, store: Any, liveness: str | None) -> None:
+    """Spoil the stored liveness of whoever holds a lease."""
+    world.sql(store, "UPDATE {session} SET liveness = ? WHERE owner_id IS NOT NULL", liveness)
+
+
+class TestDamagedLiveness:
+    """OWN-4: it is not taken for an opaque one, and nobody replaces what cannot be told."""
+
+    @pytest.mark.parametrize("ttl_ms", [30_000, 0], ids=["live", "expired"])
+    @pytest.mark.parametrize("liveness", [*DAMAGED, None])
+    def test_a_claim_raises_and_writes_nothing(
+        self, world: World, store: Any, liveness: str | None, ttl_ms: int
+    ) -> None:
+        lease_on(store, "s1", ttl_ms=ttl_ms)
+        damage(world, store, liveness)
+        before = world.dump(store)
+
+        for attempt in (store.sessions.lease, lambda id: store.sessions.claim_lease(id, BOB)):
+            with pytest.raises(CorruptRecord) as fault:
+                attempt("s1")
+            assert (fault.value.record_kind, fault.value.key) == ("lease_liveness", "s1")
+        assert world.dump(store) == before
+
+    @pytest.mark.parametrize("ttl_ms", [30_000, 0], ids=["live", "expired"])
+    def test_deletion_is_a_way_out(self, world: World, store: Any, ttl_ms: int) -> None:
+        create(store)
+        lease_on(store, "s1", ttl_ms=ttl_ms)
+        damage(world, store, "{bad")
+
+        assert store.sessions.delete("s1", force=ttl_ms > 0).deleted
+        assert lease_on(store, "s1", BOB).generation == 1
+
+    @pytest.mark.parametrize("content", [{}, {"checkpoint": checkpoint()}], ids=["light", "whole"])
+    def test_so_is_a_momentary_lease_after_the_end(
+        self, world: World, store: Any, content: dict[str, Any]
+    ) -> None:
+        lease_on(store, "s1", ttl_ms=0)
+        damage(world, store, "{bad")
+
+        put(store, "s1", graph=chain("a"), **content)
+
+        assert lease_on(store, "s1", BOB).generation == 3
+
+    @pytest.mark.parametrize("way", ["re-entry", "release"])
+    def test_so_is_the_holder_itself(self, world: World, store: Any, way: str) -> None:
+        held = lease_on(store, "s1")
+        damage(world, store, "{bad")
+
+        if way == "re-entry":
+            assert lease_on(store, "s1") == held
+        assert store.sessions.release_lease(held)
+        assert lease_on(store, "s1", BOB).generation == 2
+
+
+#: Everything that JSON spells in a way of its own.
+PECULIAR = "".join(map(chr, range(1, 0x30))) + "\\\x7f\x80\u2028é\U0001f600TEXT"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host_id": PECULIAR, "boot_id": PECULIAR, "process_start": PECULIAR},
+        {"host_id": "h" * 512, "boot_id": "", "process_start": "é" * 256},
+        {"pid": 0},
+        {"pid": 2**31 - 1},
+    ],
+)
+def test_whoever_could_claim_is_named_to_the_next(store: Any, fields: dict[str, Any]) -> None:
+    owner = this_process("peculiar", **fields)
+    lease_on(store, "s1", owner, ttl_ms=0)
+
+    assert store.sessions.claim_lease("s1", BOB, 30_000).displaced.owner == owner
+
+
+def test_no_system_has_a_process_of_a_larger_id(store: Any) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        store.sessions.claim_lease("s1", this_process("large", pid=2**31), 30_000)
+
+    assert (refused.value.field, refused.value.reason) == ("pid", "too_large")
+    assert store.sessions.lease("s1") is None
+
+
+@pytest.mark.parametrize("pid", [2**31, 2**40, 2**100])
+def test_of_a_process_with_an_impossible_id_nothing_can_be_told(pid: int) -> None:
+    assert ProcessTable().started(pid) is Unseen.UNREADABLE

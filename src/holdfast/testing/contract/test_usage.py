@@ -64,6 +64,23 @@ class TestSums:
 
         assert [entry.source for entry in ledger(store)] == ["z", "b", "a"]
 
+    @pytest.mark.scenario("USE-T2")
+    @pytest.mark.parametrize("place", range(5))
+    def test_a_sum_stops_at_what_can_be_stored(self, store: Any, world: World, place: int) -> None:
+        column = TokenUsage.__struct_fields__[place]
+        counters = [int(place == each) for each in range(5)]
+        put(store, "s1", usage_deltas=[spent("chat", "m", *counters), self.B])
+        world.sql(store, f"UPDATE {{usage}} SET {column} = ? WHERE source = 'chat'", 2**63 - 3)  # noqa: S608
+
+        for expected in (2**63 - 2, 2**63 - 1, 2**63 - 1):
+            put(store, "s1", usage_deltas=[spent("chat", "m", *counters), self.B])
+
+            found = getattr(ledger(store)[0].usage, column)
+            assert (type(found), found) == (int, expected)
+        assert ledger(store)[1] == spent("tool", "m", 20)
+        two = usage_report([*ledger(store), *ledger(store)]).overall
+        assert getattr(two, column) >= 2**64 - 2
+
 
 def test_labels_are_compared_as_text(store: Any) -> None:
     pairs = [("a", "bc"), ("ab", "c"), ("A", "bc"), ("", "abc"), ("é", "m"), ("e\u0301", "m")]
