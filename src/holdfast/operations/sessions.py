@@ -128,9 +128,8 @@ def picker_info(env: Settings, at: Address) -> Steps[SessionListing | None]:
 
     async def steps(tx: Transaction) -> SessionListing | None:
         row = await tx.maybe("read_listing", session_id=at.session_id, with_config=False)
-        if row is not None or at.key is not None:
-            at.met(row)
-        return None if row is None else records.listing(row)
+        at.met(row)
+        return records.listing(row) if row is not None and row["known"] else None
 
     return steps
 

@@ -13,10 +13,11 @@ from holdfast import (
     Payload,
     Root,
     SessionCreate,
+    SessionDeleted,
     SessionListing,
 )
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.contract.samples import chain, create, lease_on, put
+from holdfast.testing.contract.samples import ALICE, chain, create, lease_on, put
 from holdfast.testing.world import World
 
 
@@ -179,6 +180,17 @@ def test_a_line_says_what_a_picker_shows(store: Any, clock: ManualClock) -> None
     )
     assert store.sessions.list().sessions == [expected]
     assert store.session("s1").picker_info() == expected
+
+
+def test_a_view_of_a_present_session_without_metadata_has_no_line(store: Any) -> None:
+    view = store.session("s1")
+    view.claim_lease(ALICE, 30_000)
+
+    assert view.picker_info() is None
+
+    store.sessions.delete("s1", force=True)
+    with pytest.raises(SessionDeleted):
+        view.picker_info()
 
 
 def test_configs_are_listed_where_they_are_asked_for(store: Any) -> None:
