@@ -7,7 +7,7 @@ import pytest
 from holdfast import settings
 from holdfast.operations import commits as committing
 from holdfast.operations import reading, sessions
-from holdfast.rules import checks, commits, heads, light, messages, queue, scopes, usage
+from holdfast.rules import checks, commits, heads, light, messages, queue, scopes, state, usage
 
 MIB = 1024 * 1024
 
@@ -19,7 +19,7 @@ FIGURES = {
     "GEN-17 commit": (commits.MAX_COMMIT_BYTES, 512 * MIB),
     "GEN-17 other text": (checks.TEXT_BYTES, 4096),
     "GEN-17 nodes": (commits.MAX_NODES, 100_000),
-    "GEN-17 frames": (commits.MAX_FRAMES, 1_000),
+    "GEN-17 frames": (state.MAX_FRAMES, 1_000),
     "GEN-17 usage deltas": (usage.MAX_DELTAS, 1_000),
     "GEN-17 usage label": (usage.LABEL_BYTES, 1024),
     "GEN-17 usage counter": (usage.MAX_COUNTER, 10**15),
@@ -40,7 +40,7 @@ FIGURES = {
     "EXT-9 label's name": (scopes.NAME_BYTES, 64),
     "EXT-9 label's value": (scopes.VALUE_BYTES, 512),
     "EXT-12 family": (sessions.MAX_FAMILY, 10_000),
-    "EXT-17 components": (commits.MAX_COMPONENTS, 64),
+    "EXT-17 components": (state.MAX_COMPONENTS, 64),
 }
 
 
