@@ -7,7 +7,18 @@ import pytest
 from holdfast import settings
 from holdfast.operations import commits as committing
 from holdfast.operations import reading, sessions
-from holdfast.rules import checks, commits, heads, light, messages, queue, scopes, state, usage
+from holdfast.rules import (
+    checks,
+    commits,
+    heads,
+    light,
+    messages,
+    parents,
+    queue,
+    scopes,
+    state,
+    usage,
+)
 
 MIB = 1024 * 1024
 
@@ -18,7 +29,7 @@ FIGURES = {
     "GEN-17 blob": (settings.MAX_BLOB_BYTES, 256 * MIB),
     "GEN-17 commit": (commits.MAX_COMMIT_BYTES, 512 * MIB),
     "GEN-17 other text": (checks.TEXT_BYTES, 4096),
-    "GEN-17 nodes": (commits.MAX_NODES, 100_000),
+    "GEN-17 nodes": (parents.MAX_NODES, 100_000),
     "GEN-17 frames": (state.MAX_FRAMES, 1_000),
     "GEN-17 usage deltas": (usage.MAX_DELTAS, 1_000),
     "GEN-17 usage label": (usage.LABEL_BYTES, 1024),

@@ -11,8 +11,7 @@ import msgspec
 
 from holdfast.errors import InvalidArgument, RuntimeTurnCommitConflict, SessionBindingMismatch
 from holdfast.model.commits import RuntimeCommit, TurnStamp
-from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
-from holdfast.model.sessions import SessionCreate, StartAt
+from holdfast.model.graph import GraphDelta, Node, Unchanged
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
 from holdfast.rules import (
@@ -35,7 +34,6 @@ from holdfast.rules.turn_hash import turn_commit_hash
 from holdfast.settings import Settings
 
 MAX_COMMIT_BYTES = 512 * 1024 * 1024
-MAX_NODES = 100_000
 MAX_DRAFTS = 1_000
 PREVIEW_CHARACTERS = messages.PREVIEW_CHARACTERS
 
@@ -117,7 +115,7 @@ def _check_envelope(commit: RuntimeCommit, *, momentary: bool) -> None:
         checks.instant(commit.activity_us, "activity_us")
     _check_lease(commit, momentary=momentary)
     if commit.create is not None:
-        _check_create(commit.create, commit.session_id)
+        metadata.check_create(commit.create, commit.session_id)
 
 
 def _check_lease(commit: RuntimeCommit, *, momentary: bool) -> None:
@@ -130,18 +128,6 @@ def _check_lease(commit: RuntimeCommit, *, momentary: bool) -> None:
         leases.check_lease(lease, "session_execution_lease")
     elif release:
         raise InvalidArgument("release_session_execution_lease", "there is no lease to release")
-
-
-def _check_create(create: SessionCreate, session_id: str) -> None:
-    checks.record(create, SessionCreate, "create")
-    if create.session_id != session_id:
-        raise SessionBindingMismatch(session_id, create.session_id)
-    metadata.new_meta(create)
-    if create.start_at is not None:
-        start = checks.record(create.start_at, StartAt, "create.start_at")
-        checks.identifier(start.node_id, "create.start_at.node_id")
-        if start.session_id is not None:
-            checks.identifier(start.session_id, "create.start_at.session_id")
 
 
 def _refuse(given: bool, field: str) -> None:
@@ -187,30 +173,17 @@ def _stamp_hash(commit: RuntimeCommit) -> str | None:
 
 
 def _drafts(delta: GraphDelta, env: Settings) -> list[Draft]:
-    if not isinstance(delta, Unchanged | Append | ReplaceFull | Splice):
-        raise InvalidArgument("graph", "not_a_delta")
-    if not isinstance(delta, Splice) and not isinstance(delta.leaf, Keep | None):
-        checks.identifier(delta.leaf, "graph.leaf")
+    parents.check_delta(delta)
     if isinstance(delta, Unchanged):
         return []
-    if isinstance(delta, Splice):
-        checks.integer(delta.keep, "graph.keep")
-    if isinstance(delta, Append | Splice) and delta.on_known not in ("conflict", "skip"):
-        raise InvalidArgument("graph.on_known", "conflict or skip")
-    nodes = checks.listed(delta.nodes, "graph.nodes", MAX_NODES)
-    for index, node in enumerate(nodes):
-        checks.record(node, Node, f"graph.nodes[{index}]")
     above = parents.parents(delta)
     return [
         _draft(node, parent, f"graph.nodes[{index}]", env)
-        for index, (node, parent) in enumerate(zip(nodes, above, strict=True))
+        for index, (node, parent) in enumerate(zip(delta.nodes, above, strict=True))
     ]
 
 
 def _draft(node: Node, parent: Any, field: str, env: Settings) -> Draft:
-    checks.identifier(node.node_id, f"{field}.node_id")
-    if isinstance(parent, str):
-        checks.identifier(parent, f"{field}.parent_node_id")
     kind = checks.kind(node.kind, f"{field}.kind")
     enc, tag, body = encode_value(node.body, f"{field}.body", env.max_value_bytes)
     caused_by = _optional_json(node.caused_by, f"{field}.caused_by", env)
