@@ -198,6 +198,7 @@ SAMPLES: dict[str, Any] = {
     "length": 4,
     "limit": 100,
     "liveness": "{}",
+    "max_bytes": 1_000,
     "maximum": 32,
     "model": "m",
     "momentary": True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from holdfast import settings
-from holdfast.operations import commits as committing
 from holdfast.operations import reading, sessions
 from holdfast.rules import (
     checks,
@@ -16,6 +15,7 @@ from holdfast.rules import (
     parents,
     queue,
     scopes,
+    splicing,
     state,
     usage,
 )
@@ -41,7 +41,8 @@ FIGURES = {
     "MET-8 preview": (messages.PREVIEW_CHARACTERS, 500),
     "EXT-2 kind": (checks.LABEL_CHARACTERS, 64),
     "EXT-4 sessions named": (reading.MAX_NAMED_SESSIONS, 10),
-    "EXT-6 nodes returned": (committing.MAX_REMOVED, 1_000),
+    "EXT-6 nodes returned": (splicing.MAX_RETURNED, 1_000),
+    "EXT-6 bytes returned": (splicing.MAX_RETURNED_BYTES, 16 * MIB),
     "EXT-7 nodes of a light commit": (light.MAX_NODES, 200),
     "EXT-8 tag": (heads.TAG_BYTES, 128),
     "EXT-9 depth of a scope": (scopes.MAX_DEPTH, 8),

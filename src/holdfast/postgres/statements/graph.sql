@@ -198,17 +198,34 @@ SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
 
 -- name: removed_nodes
 -- returns: tuples
--- The nodes a splice removes, the last `limit` of them.
+-- The nodes a splice removes, those nearest the leaf that are to be returned.
 WITH RECURSIVE
 {head_path},
-{chain}
+{chain},
+measured (ordinal, bytes) AS (
+    SELECT n.ordinal, sum(n.bytes) OVER (ORDER BY n.ordinal DESC)
+      FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
+           SELECT p.ordinal, {node_bytes} AS bytes FROM holdfast.node p
+            WHERE p.branch = c.branch AND p.ordinal < c.upto
+              AND p.ordinal >= greatest(c.base, {cut}, (SELECT length FROM start) - %(limit)s)
+           OFFSET 0) n
+),
+returned (since) AS (
+    -- The leaf at least, whatever its size.
+    SELECT min(ordinal) FROM measured
+     WHERE bytes <= %(max_bytes)s OR ordinal = (SELECT length FROM start) - 1
+)
 SELECT n.ordinal, f.floor, {node_columns}
-  FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
+  FROM floors f CROSS JOIN returned r CROSS JOIN chain c CROSS JOIN LATERAL (
        SELECT * FROM holdfast.node p
-        WHERE p.branch = c.branch AND p.ordinal < c.upto
-          AND p.ordinal >= greatest(c.base, {cut}, (SELECT length FROM start) - %(limit)s)
+        WHERE p.branch = c.branch AND p.ordinal >= greatest(c.base, r.since)
+          AND p.ordinal < c.upto
        OFFSET 0) n
  ORDER BY n.ordinal;
+
+-- fragment: node_bytes
+-- What a node weighs; no other part of it can be long.
+(octet_length(p.body) + coalesce(octet_length(p.caused_by), 0))
 
 -- name: removed_totals
 WITH RECURSIVE

@@ -181,15 +181,30 @@ SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
 
 -- name: removed_nodes
 -- returns: tuples
--- The nodes a splice removes, the last `limit` of them.
+-- The nodes a splice removes, those nearest the leaf that are to be returned.
 WITH RECURSIVE
 {head_path},
-{chain}
+{chain},
+measured (ordinal, bytes) AS (
+    SELECT p.ordinal, sum({node_bytes}) OVER (ORDER BY p.ordinal DESC)
+      FROM floors f CROSS JOIN chain c CROSS JOIN node p
+     WHERE p.key BETWEEN (c.branch << 28)
+                         + max(c.base, {cut}, (SELECT length FROM start) - :limit)
+                     AND (c.branch << 28) + c.upto - 1
+),
+returned (since) AS (
+    -- The leaf at least, whatever its size.
+    SELECT min(ordinal) FROM measured
+     WHERE bytes <= :max_bytes OR ordinal = (SELECT length FROM start) - 1
+)
 SELECT n.ordinal, f.floor, {node_columns}
-  FROM floors f CROSS JOIN chain c CROSS JOIN node n
- WHERE n.key BETWEEN (c.branch << 28) + max(c.base, {cut}, (SELECT length FROM start) - :limit)
-                 AND (c.branch << 28) + c.upto - 1
+  FROM floors f CROSS JOIN returned r CROSS JOIN chain c CROSS JOIN node n
+ WHERE n.key BETWEEN (c.branch << 28) + max(c.base, r.since) AND (c.branch << 28) + c.upto - 1
  ORDER BY n.ordinal;
+
+-- fragment: node_bytes
+-- What a node weighs; no other part of it can be long.
+(octet_length(p.body) + coalesce(octet_length(p.caused_by), 0))
 
 -- name: removed_totals
 WITH RECURSIVE
