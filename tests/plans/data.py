@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tests.plans import inputs, work
+from tests.plans import graphs, inputs, work
 
 SESSIONS = 20_000
 NODES = 6
@@ -106,7 +106,7 @@ def tables() -> Iterator[Table]:
         [(SESSIONS + n, n % 2, 40, n) for n in range(SESSIONS)],
     )
     yield Table("removal", "session", [(SESSIONS + n,) for n in range(1, SESSIONS)])
-    yield from (Table(*each) for area in (inputs, work) for each in area.rows())
+    yield from (Table(*each) for area in (graphs, inputs, work) for each in area.rows())
 
 
 def few() -> Iterator[Table]:
@@ -126,6 +126,7 @@ def nodes() -> Iterator[tuple[Any, ...]]:
         for n in range(NODES):
             user_text = TEXT if n % 2 == 0 else None
             yield (session, n, session, n + 1, f"n{session}-{n}", "message", 0, b"{}", user_text)
+    yield from graphs.nodes()
 
 
 NODE_COLUMNS = "owner, sequence, node_id, kind, enc, body, user_text"
@@ -311,6 +312,9 @@ INDEXES = {
     "list_by_label_newest": {"label_by_value"},
     "list_by_parent_newest": {"session_meta_by_parent"},
 }
+
+#: Statements on what is long, and how many rows they may read at most.
+READS = work.READS | graphs.READS
 
 SAMPLES |= work.SAMPLES | inputs.SAMPLES
 SPECIAL |= inputs.SPECIAL

@@ -208,8 +208,8 @@ def test_a_light_commit_reads_no_whole_table(database: Database, shape: str) -> 
     assert database.read_whole("light_commit", LIGHT[shape]) == set()
 
 
-@pytest.mark.parametrize("reads", work.READS.values(), ids=work.READS)
-def test_a_deep_queue_is_not_read_whole(database: Database, reads: work.Reads) -> None:
+@pytest.mark.parametrize("reads", data.READS.values(), ids=data.READS)
+def test_what_is_long_is_not_read_whole(database: Database, reads: work.Reads) -> None:
     assert database.rows_read(reads.name, reads.given) <= reads.most
 
 

@@ -93,15 +93,22 @@ SELECT s.key, 0, {node_columns}
 
 -- name: list_nodes
 -- returns: tuples
+-- Sequences rise along a branch, so a range of one is one of the other. Of each branch no more is
+-- read than the page could hold: the inner loop goes by sequence, and ends when there is enough.
 SELECT 0, 0, {node_columns}
   FROM session s JOIN branch b ON b.owner = s.key AND b.detached = 0
   JOIN node n ON n.branch = b.id
  WHERE s.id = :session_id AND n.sequence > :after_sequence AND {late_enough} AND {visible}
  UNION ALL
 SELECT 0, 0, {node_columns}
-  FROM session s JOIN inherited i ON i.session = s.key JOIN node n ON n.branch = i.branch
- WHERE s.id = :session_id AND n.sequence > :after_sequence AND {late_enough}
-   AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
+  FROM session s CROSS JOIN inherited i ON i.session = s.key
+  CROSS JOIN node n ON n.branch = i.branch
+         AND n.sequence > max(:after_sequence,
+                              (SELECT e.sequence - 1 FROM node e
+                                WHERE e.key = (i.branch << 28) + i.start))
+         AND n.sequence <= (SELECT e.sequence FROM node e
+                             WHERE e.key = (i.branch << 28) + i.upto - 1)
+ WHERE s.id = :session_id AND {late_enough} AND {visible}
  ORDER BY 3 LIMIT :limit;
 
 -- fragment: holders
