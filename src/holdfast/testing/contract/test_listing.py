@@ -102,6 +102,14 @@ def test_a_cursor_of_somebody_else_is_refused(store: Any) -> None:
         assert refused.value.field == "cursor"
 
 
+def test_the_ends_of_time_are_listed_in_either_order(store: Any) -> None:
+    for session_id, activity_us in (("first", -(2**63)), ("last", 2**63 - 1)):
+        put(store, session_id, activity_us=activity_us)
+
+    assert pages(store, limit=1, order="activity_asc") == [["first"], ["last"]]
+    assert pages(store, limit=1, order="activity_desc") == [["last"], ["first"]]
+
+
 def test_a_filter_that_means_nothing_is_refused(store: Any) -> None:
     create(store)
 
