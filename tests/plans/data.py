@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from tests.plans import inputs, work
+from tests.plans import graphs, inputs, work
 
 SESSIONS = 20_000
 NODES = 6
@@ -113,7 +113,7 @@ def tables() -> Iterator[Table]:
         [(SESSIONS + n, n % 2, 40, n) for n in range(SESSIONS)],
     )
     yield Table("removal", "session", [(SESSIONS + n,) for n in range(1, SESSIONS)])
-    yield from (Table(*each) for area in (inputs, work) for each in area.rows())
+    yield from (Table(*each) for area in (graphs, inputs, work) for each in area.rows())
 
 
 def few() -> Iterator[Table]:
@@ -134,6 +134,7 @@ def nodes() -> Iterator[tuple[Any, ...]]:
             user_text = TEXT if n % 2 == 0 else None
             node_id = f"n{session}-{n}" if n != COMMON else "common"
             yield (session, n, session, n + 1, node_id, "message", 0, b"{}", user_text)
+    yield from graphs.nodes()
 
 
 NODE_COLUMNS = "owner, sequence, node_id, kind, enc, body, user_text"
@@ -207,6 +208,7 @@ SAMPLES: dict[str, Any] = {
     "length": 4,
     "limit": 100,
     "liveness": "{}",
+    "max_bytes": 1_000,
     "maximum": 32,
     "model": "m",
     "momentary": True,
@@ -341,7 +343,8 @@ SAMPLES |= work.SAMPLES | inputs.SAMPLES
 SPECIAL |= inputs.SPECIAL
 INDEXES |= work.INDEXES | inputs.INDEXES
 Reads = work.Reads
-READS = work.READS | inputs.READS
+#: Statements on what is long, and how many rows they may read at most.
+READS = work.READS | inputs.READS | graphs.READS
 
 
 def arguments(

@@ -15,6 +15,7 @@ JUNK = [
     *(None, True, 5, -1, 2**70, 1.5, float("nan"), b"x", object(), set()),
     *("", "x", "a\0b", "\ud800", "x" * 5000),
     *([], [5], [None], [[]], ("a",), {}, {"a": 1}, {5: 1}),
+    *({"a": 1}.values(), {5}, range(1)),
 ]
 
 Case = Callable[[Any, Any], Any]

@@ -11,6 +11,7 @@ import pytest
 import holdfast
 from holdfast import (
     ANY,
+    Append,
     BlobDescriptor,
     CheckpointDraft,
     Child,
@@ -27,8 +28,10 @@ from holdfast import (
     TokenUsage,
     Unchanged,
     local_process,
+    turn_commit_hash,
 )
 from holdfast.testing.contract.catalogue import a_holder, a_lease, a_meta
+from holdfast.testing.contract.lanes import work
 from holdfast.testing.contract.samples import (
     ALICE,
     chain,
@@ -64,6 +67,11 @@ def whole(store: Any, **fields: Any) -> Any:
     return store.sessions.commit_with_fresh_lease(msgspec.structs.replace(WHOLE, **changed))
 
 
+def hashed(**fields: Any) -> Any:
+    """The hash of a commit of everything, but for these fields."""
+    return turn_commit_hash(msgspec.structs.replace(WHOLE, **fields))
+
+
 def draft(components: Any) -> CheckpointDraft:
     return CheckpointDraft(turn_state={}, components=components)
 
@@ -80,6 +88,25 @@ RECORDS: dict[str, tuple[Any, Case]] = {
     "replace": (ReplaceFull([message("n")]), lambda store, it: whole(store, graph=it)),
     "unchanged": (Unchanged("a"), lambda store, it: whole(store, graph=it)),
     "node": (message("n"), lambda store, it: whole(store, graph=ReplaceFull([it]))),
+    "listed node": (message("n"), lambda store, it: whole(store, graph=Append([message("m"), it]))),
+    "hashed": (WHOLE, lambda store, it: turn_commit_hash(it)),
+    "hashed append": (chain("n"), lambda store, it: hashed(graph=it)),
+    "hashed splice": (Splice(0, [message("n")]), lambda store, it: hashed(graph=it)),
+    "hashed replace": (ReplaceFull([message("n")]), lambda store, it: hashed(graph=it)),
+    "hashed unchanged": (Unchanged("a"), lambda store, it: hashed(graph=it)),
+    "hashed node": (message("n"), lambda store, it: hashed(graph=ReplaceFull([it]))),
+    "hashed checkpoint": (checkpoint(1, tool_state=b"x"), lambda store, it: hashed(checkpoint=it)),
+    "hashed component": (
+        Component(body=b"x"),
+        lambda store, it: hashed(checkpoint=draft({"a": it})),
+    ),
+    "hashed usage": (spent("chat"), lambda store, it: hashed(usage_deltas=[it])),
+    "hashed batch": (work("n"), lambda store, it: hashed(enqueued_queue_batches=[it])),
+    "hashed created": (STARTING, lambda store, it: hashed(create=it)),
+    "hashed start": (
+        StartAt("a"),
+        lambda store, it: hashed(create=msgspec.structs.replace(STARTING, start_at=it)),
+    ),
     "payload": (Payload(b"x", "t"), lambda store, it: whole(store, config=it)),
     "stamp": (turn("t"), lambda store, it: whole(store, turn_commit=it)),
     "tag": (Tag("x"), lambda store, it: whole(store, expected_head_revision=it)),
@@ -194,3 +221,21 @@ def test_what_a_created_session_is_made_from_is_checked_also_where_it_is_known(s
         given = commit("s1", **{"expected_head_revision": ANY, "create": wrong} | fields)
         with pytest.raises(InvalidArgument):
             store.sessions.commit(given)
+
+
+@pytest.mark.parametrize("parent", [5, True, b"n", ["n"], {}, (), object()])
+@pytest.mark.parametrize("delta", [Append, ReplaceFull, lambda nodes: Splice(0, nodes)])
+def test_a_parent_is_a_node_id_or_a_word_for_one(store: Any, delta: Any, parent: Any) -> None:
+    wrong = message("n", parent_node_id=parent)
+
+    with pytest.raises(InvalidArgument, match="parent_node_id"):
+        put(store, "s1", graph=delta([wrong]))
+
+
+@pytest.mark.parametrize("delta", [Append, ReplaceFull, lambda nodes: Splice(0, nodes)])
+def test_the_nodes_of_a_delta_are_a_list_or_a_tuple(store: Any, delta: Any) -> None:
+    nodes = {"a": message("a"), "b": message("b")}
+
+    for given in (nodes.values(), iter(nodes.values())):
+        with pytest.raises(InvalidArgument, match=r"graph\.nodes"):
+            put(store, "s1", graph=delta(given))

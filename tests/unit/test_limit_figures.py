@@ -5,9 +5,21 @@ from __future__ import annotations
 import pytest
 
 from holdfast import settings
-from holdfast.operations import commits as committing
 from holdfast.operations import reading, sessions
-from holdfast.rules import canonical, checks, commits, heads, light, messages, queue, scopes, usage
+from holdfast.rules import (
+    canonical,
+    checks,
+    commits,
+    heads,
+    light,
+    messages,
+    parents,
+    queue,
+    scopes,
+    splicing,
+    state,
+    usage,
+)
 
 MIB = 1024 * 1024
 
@@ -19,8 +31,8 @@ FIGURES = {
     "GEN-17 blob": (settings.MAX_BLOB_BYTES, 256 * MIB),
     "GEN-17 commit": (commits.MAX_COMMIT_BYTES, 512 * MIB),
     "GEN-17 other text": (checks.TEXT_BYTES, 4096),
-    "GEN-17 nodes": (commits.MAX_NODES, 100_000),
-    "GEN-17 frames": (commits.MAX_FRAMES, 1_000),
+    "GEN-17 nodes": (parents.MAX_NODES, 100_000),
+    "GEN-17 frames": (state.MAX_FRAMES, 1_000),
     "GEN-17 usage deltas": (usage.MAX_DELTAS, 1_000),
     "GEN-17 usage label": (usage.LABEL_BYTES, 1024),
     "GEN-17 usage counter": (usage.MAX_COUNTER, 10**15),
@@ -31,7 +43,8 @@ FIGURES = {
     "MET-8 preview": (messages.PREVIEW_CHARACTERS, 500),
     "EXT-2 kind": (checks.LABEL_CHARACTERS, 64),
     "EXT-4 sessions named": (reading.MAX_NAMED_SESSIONS, 10),
-    "EXT-6 nodes returned": (committing.MAX_REMOVED, 1_000),
+    "EXT-6 nodes returned": (splicing.MAX_RETURNED, 1_000),
+    "EXT-6 bytes returned": (splicing.MAX_RETURNED_BYTES, 16 * MIB),
     "EXT-7 nodes of a light commit": (light.MAX_NODES, 200),
     "EXT-8 tag": (heads.TAG_BYTES, 128),
     "EXT-9 depth of a scope": (scopes.MAX_DEPTH, 8),
@@ -41,7 +54,7 @@ FIGURES = {
     "EXT-9 label's name": (scopes.NAME_BYTES, 64),
     "EXT-9 label's value": (scopes.VALUE_BYTES, 512),
     "EXT-12 family": (sessions.MAX_FAMILY, 10_000),
-    "EXT-17 components": (commits.MAX_COMPONENTS, 64),
+    "EXT-17 components": (state.MAX_COMPONENTS, 64),
 }
 
 

@@ -73,7 +73,7 @@ class RuntimeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
     #: What came of each draft of the outbox, in order; without the batches.
     enqueued_queue_batches: list[EnqueueOutcome] = []
     replayed: bool = False
-    #: What a `Splice` removed, leaf last, at most 1,000; not kept by a stamp.
+    #: What a `Splice` removed, leaf last: 1,000 nodes or 16 MiB of them; not kept by a stamp.
     removed_nodes: list[Node] = []
 
 

@@ -24,13 +24,11 @@ from holdfast.operations.planning import plan_of
 from holdfast.operations.second_look import look_again
 from holdfast.operations.settling import settled, settling_reads
 from holdfast.operations.writing import Change, head_calls
-from holdfast.rules import commits, heads, leases, stamps
+from holdfast.rules import commits, heads, leases, splicing, stamps
 from holdfast.rules.commits import Prepared
 from holdfast.rules.graph import Plan
 from holdfast.settings import Settings
 from holdfast.transaction import Call, LostRace, Row, Steps, Transaction, call, write
-
-MAX_REMOVED = 1_000
 
 
 @write
@@ -165,7 +163,7 @@ def _splice_reads(session_id: str, keep: int) -> list[Call]:
     return [
         call("path_segments", **path),
         call("removed_totals", **path),
-        call("removed_nodes", limit=MAX_REMOVED, **path),
+        call("removed_nodes", **splicing.returnable(), **path),
     ]
 
 

@@ -14,7 +14,7 @@ from holdfast.operations.address import Address
 from holdfast.rules import attachments, checks
 from holdfast.rules.metadata import new_meta
 from holdfast.settings import Settings
-from holdfast.transaction import Call, Row, Steps, Transaction, call, write
+from holdfast.transaction import Call, LostRace, Row, Steps, Transaction, call, write
 
 
 @write
@@ -85,6 +85,9 @@ async def begin_at(
         call("locate_leaf", session_id=source_id, leaf=start.node_id),
     )
     if not locked or not located:
+        if start.session_id is None:
+            # It lost the node since it was found to have it; another session may have it still.
+            raise LostRace(source_id)
         raise GraphNodeNotFound(start.session_id, start.node_id)
     return _adoption(create, locked[0], entered, located[0], start.node_id)
 

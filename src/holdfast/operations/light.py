@@ -10,6 +10,7 @@ from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Any_, Keep, Tag
 from holdfast.operations import records
 from holdfast.operations.address import Address
+from holdfast.rules import splicing
 from holdfast.rules.commits import Prepared
 from holdfast.rules.light import Shape, shape_of
 from holdfast.rules.metadata import new_meta
@@ -64,6 +65,7 @@ def _parameters(
         **_fence(commit.session_execution_lease),
         **_nodes(prepared),
         **shape._asdict(),
+        **splicing.returnable(),
         "bound_key": at.key,
         "momentary": momentary,
         "release": commit.release_session_execution_lease,

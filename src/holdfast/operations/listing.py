@@ -26,7 +26,7 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True):
 _cursor = msgspec.json.Decoder(_Cursor)
 _BEGINNING = {
     ListingOrder.ACTIVITY_DESC: _Cursor(checks.MAX_INTEGER, ""),
-    ListingOrder.ACTIVITY_ASC: _Cursor(-checks.MAX_INTEGER, ""),
+    ListingOrder.ACTIVITY_ASC: _Cursor(checks.MIN_INTEGER, ""),
 }
 _DIRECTION = {ListingOrder.ACTIVITY_DESC: "newest", ListingOrder.ACTIVITY_ASC: "oldest"}
 
@@ -80,13 +80,18 @@ def list_sessions(
 
 
 def _way_in(filters: Mapping[str, Any]) -> str:
-    """The narrowest filter that has an index of its own."""
+    """The narrowest filter that has an index of its own.
+
+    A scope comes first: what a page costs may not depend on other scopes (EXT-10), and any number
+    of their sessions can share a label.
+    """
+    if filters["scope"] is not None:
+        return "scope"
+    if filters["scope_low"]:  # the empty prefix is all there is
+        return "prefix"
     if filters["label_names"]:
         return "label"
-    for way, parameter in (("scope", "scope"), ("parent", "parent_session_id")):
-        if filters[parameter] is not None:
-            return way
-    return "all" if filters["scope_low"] is None else "prefix"
+    return "all" if filters["parent_session_id"] is None else "parent"
 
 
 def _order(order: ListingOrder | str) -> ListingOrder:

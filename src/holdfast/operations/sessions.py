@@ -18,7 +18,7 @@ from holdfast.operations import records
 from holdfast.operations.address import Address
 from holdfast.rules import checks, heads, leases, metadata, scopes
 from holdfast.settings import Settings
-from holdfast.transaction import Steps, Transaction, call, small_read, write
+from holdfast.transaction import LostRace, Row, Steps, Transaction, call, small_read, write
 
 MAX_FAMILY = 10_000
 
@@ -128,9 +128,8 @@ def picker_info(env: Settings, at: Address) -> Steps[SessionListing | None]:
 
     async def steps(tx: Transaction) -> SessionListing | None:
         row = await tx.maybe("read_listing", session_id=at.session_id, with_config=False)
-        if row is not None or at.key is not None:
-            at.met(row)
-        return None if row is None else records.listing(row)
+        at.met(row)
+        return records.listing(row) if row is not None and row["known"] else None
 
     return steps
 
@@ -150,12 +149,7 @@ def delete(
     heads.check_expectation(expect, "expect")
 
     async def steps(tx: Transaction) -> DeletionReport:
-        family = await tx.all(
-            "family", session_id=session_id, with_children=with_children, limit=MAX_FAMILY + 1
-        )
-        checks.at_most(len(family), MAX_FAMILY, "with_children")
-        # In id order, so that two deletions never wait for each other crosswise.
-        rows = await tx.all("enter_sections", session_ids=[row["id"] for row in family])
+        rows = await _enter_family(tx, session_id, with_children)
         head = next((row for row in rows if row["id"] == session_id), None)
         at.met(head)
         heads.must_match(session_id, expect, head)
@@ -167,6 +161,24 @@ def delete(
         return DeletionReport(deleted=head is not None, session_count=len(rows))
 
     return steps
+
+
+async def _enter_family(tx: Transaction, session_id: str, with_children: bool) -> list[Row]:
+    """The rows of all that is to be deleted, their sections entered."""
+    family = call(
+        "family", session_id=session_id, with_children=with_children, limit=MAX_FAMILY + 1
+    )
+    (found,) = await tx.trip(family)
+    checks.at_most(len(found), MAX_FAMILY, "with_children")
+    # In id order, so that two deletions never wait for each other crosswise.
+    enter = call("enter_sections", session_ids=[row["id"] for row in found])
+    if not with_children:
+        return (await tx.trip(enter))[0]
+    rows, still = await tx.trip(enter, family)
+    # While we waited for a section, sessions may have left the family, and others joined it.
+    if [row["id"] for row in rows] != [row["id"] for row in still]:
+        raise LostRace(session_id)
+    return rows
 
 
 def _must_be_idle(row: Mapping[str, Any]) -> None:

@@ -13,9 +13,10 @@ from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Keep
 from holdfast.operations.settling import Settled, settling_calls
 from holdfast.rules import stamps
-from holdfast.rules.commits import Checkpoint, Frames, Prepared
+from holdfast.rules.commits import Prepared
 from holdfast.rules.graph import Placed, Plan
 from holdfast.rules.metadata import new_meta
+from holdfast.rules.state import Checkpoint, Frames
 from holdfast.transaction import Call, bulk, call
 
 #: Usage deltas of one commit keep their order within its revision.

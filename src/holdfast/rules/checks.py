@@ -19,6 +19,7 @@ KEY_BYTES: Final = 1024
 TEXT_BYTES: Final = 4096
 LABEL_CHARACTERS: Final = 64
 MAX_ITEMS: Final = 10_000
+MIN_INTEGER: Final = -(2**63)
 MAX_INTEGER: Final = 2**63 - 1
 #: A duration is added to the current time, and the sum has to fit as well.
 MAX_DURATION_MS: Final = 2**62
@@ -86,7 +87,7 @@ def integer(value: object, field: str) -> int:
     """An integer that the databases can hold."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidArgument(field, "not_an_integer")
-    if not -MAX_INTEGER - 1 <= value <= MAX_INTEGER:
+    if not MIN_INTEGER <= value <= MAX_INTEGER:
         raise InvalidArgument(field, "too_large")
     return int(value)
 

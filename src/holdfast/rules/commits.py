@@ -5,21 +5,17 @@ What comes out holds only what the database is given; nothing in it depends on w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import InvalidArgument, RuntimeTurnCommitConflict, SessionBindingMismatch
-from holdfast.model.checkpoints import BlobDescriptor, BlobKind, CheckpointDraft, Component
 from holdfast.model.commits import RuntimeCommit, TurnStamp
-from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
-from holdfast.model.sessions import SessionCreate, StartAt
+from holdfast.model.graph import GraphDelta, Node, Unchanged
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import Keep
 from holdfast.rules import (
     attachments,
-    blobs,
     checks,
     claims,
     heads,
@@ -28,39 +24,18 @@ from holdfast.rules import (
     metadata,
     parents,
     queue,
+    state,
     usage,
 )
-from holdfast.rules.blobs import StoredBlob
 from holdfast.rules.canonical import Encoded, canonical, encode_value, sha256_hex
 from holdfast.rules.graph import Draft
+from holdfast.rules.state import Checkpoint, Frames
 from holdfast.rules.turn_hash import turn_commit_hash
 from holdfast.settings import Settings
 
 MAX_COMMIT_BYTES = 512 * 1024 * 1024
-MAX_NODES = 100_000
-MAX_FRAMES = 1_000
-MAX_COMPONENTS = 64
 MAX_DRAFTS = 1_000
 PREVIEW_CHARACTERS = messages.PREVIEW_CHARACTERS
-
-
-class Checkpoint(msgspec.Struct, frozen=True):
-    """A checkpoint ready to store."""
-
-    ref: str
-    component_refs: dict[str, str]
-    #: Manifest and component bodies, in order of their refs.
-    stored: list[StoredBlob]
-    #: Refs without bytes, by role: they must be stored already.
-    carried: dict[str, str]
-
-
-class Frames(msgspec.Struct, frozen=True):
-    """Frames ready to store, and the refs they hold by their place in the list."""
-
-    body: str
-    current_frame_id: str
-    refs: dict[str, str]
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,16 +82,16 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
     outbox = _outbox(commit, env)
     completed = _completed(commit)
     drafts = _drafts(commit.graph, env)
-    config = None if isinstance(commit.config, Keep) else _config(commit.config, env)
-    frames = _frames(commit, env)
-    checkpoint = _checkpoint(commit.checkpoint, env)
+    config = state.config(commit.config, env)
+    frames = state.frames(commit.agent_frames, commit.current_agent_frame_id, env)
+    checkpoint = state.checkpoint(commit.checkpoint, env)
     prepared = Prepared(
         commit=commit,
         drafts=drafts,
         node_ids=parents.ids_to_look_up(commit.graph),
         branch_count=parents.branches_needed(commit.graph),
         config=config,
-        model=_model_named(commit.config),
+        model=state.model_named(commit.config),
         frames=frames,
         checkpoint=checkpoint,
         usage=_merged(usage.check_deltas(commit.usage_deltas)),
@@ -140,7 +115,7 @@ def _check_envelope(commit: RuntimeCommit, *, momentary: bool) -> None:
         checks.instant(commit.activity_us, "activity_us")
     _check_lease(commit, momentary=momentary)
     if commit.create is not None:
-        _check_create(commit.create, commit.session_id)
+        metadata.check_create(commit.create, commit.session_id)
 
 
 def _check_lease(commit: RuntimeCommit, *, momentary: bool) -> None:
@@ -153,18 +128,6 @@ def _check_lease(commit: RuntimeCommit, *, momentary: bool) -> None:
         leases.check_lease(lease, "session_execution_lease")
     elif release:
         raise InvalidArgument("release_session_execution_lease", "there is no lease to release")
-
-
-def _check_create(create: SessionCreate, session_id: str) -> None:
-    checks.record(create, SessionCreate, "create")
-    if create.session_id != session_id:
-        raise SessionBindingMismatch(session_id, create.session_id)
-    metadata.new_meta(create)
-    if create.start_at is not None:
-        start = checks.record(create.start_at, StartAt, "create.start_at")
-        checks.identifier(start.node_id, "create.start_at.node_id")
-        if start.session_id is not None:
-            checks.identifier(start.session_id, "create.start_at.session_id")
 
 
 def _refuse(given: bool, field: str) -> None:
@@ -210,30 +173,17 @@ def _stamp_hash(commit: RuntimeCommit) -> str | None:
 
 
 def _drafts(delta: GraphDelta, env: Settings) -> list[Draft]:
-    if not isinstance(delta, Unchanged | Append | ReplaceFull | Splice):
-        raise InvalidArgument("graph", "not_a_delta")
-    if not isinstance(delta, Splice) and not isinstance(delta.leaf, Keep | None):
-        checks.identifier(delta.leaf, "graph.leaf")
+    parents.check_delta(delta)
     if isinstance(delta, Unchanged):
         return []
-    if isinstance(delta, Splice):
-        checks.integer(delta.keep, "graph.keep")
-    if isinstance(delta, Append | Splice) and delta.on_known not in ("conflict", "skip"):
-        raise InvalidArgument("graph.on_known", "conflict or skip")
-    nodes = checks.listed(delta.nodes, "graph.nodes", MAX_NODES)
-    for index, node in enumerate(nodes):
-        checks.record(node, Node, f"graph.nodes[{index}]")
     above = parents.parents(delta)
     return [
         _draft(node, parent, f"graph.nodes[{index}]", env)
-        for index, (node, parent) in enumerate(zip(nodes, above, strict=True))
+        for index, (node, parent) in enumerate(zip(delta.nodes, above, strict=True))
     ]
 
 
 def _draft(node: Node, parent: Any, field: str, env: Settings) -> Draft:
-    checks.identifier(node.node_id, f"{field}.node_id")
-    if isinstance(parent, str):
-        checks.identifier(parent, f"{field}.parent_node_id")
     kind = checks.kind(node.kind, f"{field}.kind")
     enc, tag, body = encode_value(node.body, f"{field}.body", env.max_value_bytes)
     caused_by = _optional_json(node.caused_by, f"{field}.caused_by", env)
@@ -268,102 +218,7 @@ def _optional_json(value: Any, field: str, env: Settings) -> str | None:
     return None if value is None else canonical(value, field, env.max_value_bytes).decode()
 
 
-# --- config and frames -------------------------------------------------------------------
-
-
-def _config(config: Any, env: Settings) -> Encoded:
-    encoded = encode_value(config, "config", env.max_value_bytes)
-    if encoded.tag is None and not isinstance(config, dict):
-        raise InvalidArgument("config", "not_an_object")
-    return encoded
-
-
-def _model_named(config: Any) -> str:
-    """The model a config names, for default metadata (FAC-6)."""
-    model = config.get("model") if isinstance(config, dict) else None
-    if isinstance(model, dict):
-        model = model.get("id")
-    if not isinstance(model, str):
-        return ""
-    return model.replace("\0", "\ufffd")[: checks.TEXT_BYTES // 4]
-
-
-def _frames(commit: RuntimeCommit, env: Settings) -> Frames | None:
-    frames, current = commit.agent_frames, commit.current_agent_frame_id
-    if isinstance(frames, Keep) and isinstance(current, Keep):
-        return None
-    if isinstance(frames, Keep) or isinstance(current, Keep):
-        raise InvalidArgument("current_agent_frame_id", "given together with agent_frames")
-    listed = checks.listed(frames, "agent_frames", MAX_FRAMES)
-    seen: set[str] = set()
-    for index, frame in enumerate(listed):
-        seen.add(_frame_id(frame, f"agent_frames[{index}]", seen))
-    if checks.text(current, "current_agent_frame_id") and current not in seen:
-        raise InvalidArgument("current_agent_frame_id", "names no listed frame")
-    # Each frame is a value of its own, with a limit of its own.
-    spelled = [
-        canonical(frame, f"agent_frames[{index}]", env.max_value_bytes).decode()
-        for index, frame in enumerate(listed)
-    ]
-    body = f"[{','.join(spelled)}]"
-    # The current frame's own ref is the manifest's, filled in when reading.
-    refs = {
-        f"frame:{index}": frame["execution_state_ref"]
-        for index, frame in enumerate(listed)
-        if frame.get("execution_state_ref") is not None and frame["frame_id"] != current
-    }
-    return Frames(body, current, refs)
-
-
-def _frame_id(frame: Any, field: str, seen: set[str]) -> str:
-    if not isinstance(frame, dict):
-        raise InvalidArgument(field, "not_an_object")
-    frame_id = checks.identifier(frame.get("frame_id"), f"{field}.frame_id")
-    if frame_id in seen:
-        raise InvalidArgument(f"{field}.frame_id", "repeated")
-    if frame.get("execution_state_snapshot") is not None:
-        raise InvalidArgument(f"{field}.execution_state_snapshot", "frames hold refs, not bodies")
-    if frame.get("execution_state_ref") is not None:
-        checks.identifier(frame["execution_state_ref"], f"{field}.execution_state_ref")
-    return frame_id
-
-
-# --- checkpoint and usage ----------------------------------------------------------------
-
-
-def _checkpoint(draft: CheckpointDraft | Keep, env: Settings) -> Checkpoint | None:
-    if isinstance(draft, Keep):
-        return None
-    checks.record(draft, CheckpointDraft, "checkpoint")
-    components = draft.components
-    if not isinstance(components, Mapping):
-        raise InvalidArgument("checkpoint.components", "not_a_mapping")
-    checks.at_most(len(components), MAX_COMPONENTS, "checkpoint.components")
-    refs: dict[str, str] = {}
-    carried: dict[str, str] = {}
-    stored: dict[str, StoredBlob] = {}
-    for role, given in components.items():
-        field = f"checkpoint.components.{checks.identifier(role, 'checkpoint.components')}"
-        component = Component(body=given) if isinstance(given, bytes) else given
-        checks.record(component, Component, field)
-        if component.body is not None:
-            content = blobs.check_blob(component.body, env.max_blob_bytes, field)
-            blob = _stored(content, blobs.component_kind(role), env)
-            stored[blob.ref] = blob
-            refs[role] = blob.ref
-        elif component.ref is not None:
-            refs[role] = carried[role] = checks.identifier(component.ref, field)
-    content = blobs.manifest(
-        draft.turn_state, refs, draft.plugin_snapshot_revision, env.max_value_bytes
-    )
-    manifest = _stored(content, BlobKind.CHECKPOINT_MANIFEST, env)
-    stored[manifest.ref] = manifest
-    in_order = [stored[ref] for ref in sorted(stored)]
-    return Checkpoint(manifest.ref, refs, in_order, carried)
-
-
-def _stored(content: bytes, kind: BlobKind, env: Settings) -> StoredBlob:
-    return blobs.encode_blob(content, BlobDescriptor(kind), env.profile)
+# --- usage and size ----------------------------------------------------------------------
 
 
 def _merged(deltas: list[TokenLedgerEntry]) -> list[tuple[str, TokenLedgerEntry]]:

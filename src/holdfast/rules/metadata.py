@@ -6,9 +6,30 @@ from typing import Any
 
 import msgspec
 
-from holdfast.errors import InvalidArgument
-from holdfast.model.sessions import Child, Fork, Relation, Root, SessionCreate, SessionMeta
+from holdfast.errors import InvalidArgument, SessionBindingMismatch
+from holdfast.model.sessions import (
+    Child,
+    Fork,
+    Relation,
+    Root,
+    SessionCreate,
+    SessionMeta,
+    StartAt,
+)
 from holdfast.rules import canonical, checks, scopes
+
+
+def check_create(create: SessionCreate, session_id: str) -> None:
+    """What a commit may bring to make its session with (EXT-11)."""
+    checks.record(create, SessionCreate, "create")
+    if create.session_id != session_id:
+        raise SessionBindingMismatch(session_id, create.session_id)
+    new_meta(create)
+    if create.start_at is not None:
+        start = checks.record(create.start_at, StartAt, "create.start_at")
+        checks.identifier(start.node_id, "create.start_at.node_id")
+        if start.session_id is not None:
+            checks.identifier(start.session_id, "create.start_at.session_id")
 
 
 def new_meta(create: SessionCreate) -> dict[str, Any]:

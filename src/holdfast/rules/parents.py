@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 from holdfast.errors import InvalidArgument
-from holdfast.model.graph import Append, GraphDelta, ReplaceFull, Splice, Unchanged
-from holdfast.model.values import CURRENT_LEAF, PREVIOUS, CurrentLeaf
+from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.values import CURRENT_LEAF, PREVIOUS, CurrentLeaf, Keep, Previous
+from holdfast.rules import checks
+
+MAX_NODES = 100_000
+
+
+def check_delta(delta: object) -> None:
+    """Refuse what is no delta, and one whose leaf, nodes or links are not what they should be."""
+    if not isinstance(delta, Unchanged | Append | ReplaceFull | Splice):
+        raise InvalidArgument("graph", "not_a_delta")
+    if not isinstance(delta, Splice) and not isinstance(delta.leaf, Keep | None):
+        checks.identifier(delta.leaf, "graph.leaf")
+    if isinstance(delta, Splice):
+        checks.integer(delta.keep, "graph.keep")
+    if isinstance(delta, Append | Splice):
+        checks.one_of(delta.on_known, "graph.on_known", ("conflict", "skip"))
+    if not isinstance(delta, Unchanged):
+        _check_nodes(delta.nodes)
+
+
+def _check_nodes(nodes: object) -> None:
+    # In an order, and there for more than one look at it.
+    if not isinstance(nodes, list | tuple):
+        raise InvalidArgument("graph.nodes", "not_a_list")
+    for index, node in enumerate(checks.listed(nodes, "graph.nodes", MAX_NODES)):
+        field = f"graph.nodes[{index}]"
+        checks.record(node, Node, field)
+        checks.identifier(node.node_id, f"{field}.node_id")
+        if not isinstance(node.parent_node_id, CurrentLeaf | Previous | None):
+            checks.identifier(node.parent_node_id, f"{field}.parent_node_id")
 
 
 def follows_leaf(delta: GraphDelta) -> bool:

@@ -8,6 +8,15 @@ from holdfast.model.graph import Splice
 from holdfast.rules.graph import EMPTY, Draft, Known, Plan, Position, Segment, Stock, Tail
 from holdfast.rules.placing import Placer, is_extendable, plan_chain
 
+#: How many of the nodes it removed a splice returns, and what they may weigh together.
+MAX_RETURNED = 1_000
+MAX_RETURNED_BYTES = 16 * 1024 * 1024
+
+
+def returnable() -> dict[str, int]:
+    """How much of what it removes a splice returns, for the statements that read it."""
+    return {"limit": MAX_RETURNED, "max_bytes": MAX_RETURNED_BYTES}
+
 
 def plan_splice(
     session_id: str,

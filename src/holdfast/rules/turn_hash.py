@@ -6,20 +6,28 @@ message's own ids are dropped. Nothing inside any other JSON is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.errors import InvalidArgument
 from holdfast.model.checkpoints import CheckpointDraft, Component
 from holdfast.model.commits import RuntimeCommit
 from holdfast.model.graph import Append, GraphDelta, Node, ReplaceFull, Splice, Unchanged
+from holdfast.model.queue import QueuedWorkBatchDraft
 from holdfast.model.sessions import SessionCreate
 from holdfast.model.usage import TokenLedgerEntry
 from holdfast.model.values import CURRENT_LEAF, KEEP, CurrentLeaf, JsonValue, Keep, Payload
-from holdfast.rules import queue
+from holdfast.rules import checks, claims, queue
+from holdfast.rules.attachments import attachment_ids
+from holdfast.rules.blobs import check_blob
 from holdfast.rules.canonical import digest, encode_value, identity, sha256_hex
-from holdfast.rules.parents import parents
+from holdfast.rules.metadata import check_create
+from holdfast.rules.parents import check_delta, parents
+from holdfast.rules.state import components
+from holdfast.rules.usage import check_deltas
+from holdfast.settings import MAX_BLOB_BYTES
 
 _Object: TypeAlias = dict[str, Any]
 
@@ -33,27 +41,44 @@ def turn_commit_hash(commit: RuntimeCommit) -> str:
     Expectation, lease, release, stamp, claim ids and tokens, head tag and activity are no part of
     it; `create` is, where given.
     """
+    checks.record(commit, RuntimeCommit, "commit")
     meaning: _Object = {
         "session_id": commit.session_id,
         "graph": _graph(commit.graph),
         "checkpoint": _checkpoint(commit.checkpoint),
-        "usage_deltas": [_usage(entry) for entry in commit.usage_deltas],
-        "completed_batches": _ids("batch_ids", commit.completed_queue_claims),
-        "completed_inputs": _ids("input_ids", commit.completed_turn_input_claims),
-        "attachments": sorted(set(commit.committed_attachment_ids)),
-        "outbox": [queue.wire(draft) for draft in commit.enqueued_queue_batches],
+        "usage_deltas": _usage(commit.usage_deltas),
+        "completed_batches": _ids(claims.WORK, commit),
+        "completed_inputs": _ids(claims.INPUTS, commit),
+        "attachments": attachment_ids(commit.committed_attachment_ids, "committed_attachment_ids"),
+        "outbox": _outbox(commit.enqueued_queue_batches),
     }
     if commit.interrupted_turn_input_turn_id is not None:
         meaning["interrupted_turn_input_turn_id"] = commit.interrupted_turn_input_turn_id
     meaning |= _content("config", _KEPT if commit.config is KEEP else commit.config)
     meaning |= _frames(commit.agent_frames, commit.current_agent_frame_id)
     if commit.create is not None:
-        meaning["create"] = _create(commit.create)
+        meaning["create"] = _create(commit.create, commit.session_id)
     return digest("holdfast.turn-commit", meaning)
 
 
-def _ids(name: str, settled: Iterable[Any]) -> list[str]:
-    return sorted({each for claim in settled for each in getattr(claim, name)})
+def _ids(family: claims.Family, commit: RuntimeCommit) -> list[str]:
+    """The ids of all that is settled; whether claims overlap is not the hash's to judge."""
+    found: set[str] = set()
+    for index, settled in enumerate(checks.listed(getattr(commit, family.field), family.field)):
+        field = f"{family.field}[{index}]"
+        if not family.has(settled):
+            raise InvalidArgument(field, "not a claim or completion")
+        ids = checks.listed(getattr(settled, family.ids), f"{field}.{family.ids}")
+        found.update(checks.identifier(each, f"{field}.{family.ids}") for each in ids)
+    return sorted(found)
+
+
+def _outbox(drafts: Any) -> list[_Object]:
+    field = "enqueued_queue_batches"
+    return [
+        queue.wire(checks.record(draft, QueuedWorkBatchDraft, f"{field}[{index}]"))
+        for index, draft in enumerate(checks.listed(drafts, field))
+    ]
 
 
 def _content(name: str, value: JsonValue | Payload) -> _Object:
@@ -66,13 +91,14 @@ def _content(name: str, value: JsonValue | Payload) -> _Object:
 def _frames(frames: list[JsonValue] | Keep, current: str | Keep) -> _Object:
     if isinstance(frames, Keep):
         return {"agent_frames": _KEPT}
-    listed = [_without(frame, "created_at") for frame in frames]
+    listed = [_without(frame, "created_at") for frame in checks.listed(frames, "agent_frames")]
     return {"agent_frames": listed} | (
         {} if isinstance(current, Keep) else {"current_agent_frame_id": current}
     )
 
 
 def _graph(delta: GraphDelta) -> _Object:
+    check_delta(delta)
     if isinstance(delta, Unchanged):
         return {"kind": "unchanged", "nodes": [], "leaf": _leaf(delta.leaf, {}, "current_leaf")}
     index = {node.node_id: position for position, node in enumerate(delta.nodes)}
@@ -132,8 +158,8 @@ def _without(value: Any, name: str) -> Any:
 def _checkpoint(draft: CheckpointDraft | Keep) -> JsonValue:
     if isinstance(draft, Keep):
         return _KEPT
+    refs = {role: _ref(role, component) for role, component in components(draft).items()}
     found: _Object = {"turn_state": draft.turn_state}
-    refs = {role: _ref(component) for role, component in draft.components.items()}
     present = {role: ref for role, ref in refs.items() if ref is not None}
     found |= {role: ref for role, ref in present.items() if role in _WELL_KNOWN}
     if others := {role: ref for role, ref in present.items() if role not in _WELL_KNOWN}:
@@ -143,21 +169,26 @@ def _checkpoint(draft: CheckpointDraft | Keep) -> JsonValue:
     return found
 
 
-def _ref(component: Component | bytes) -> str | None:
-    if isinstance(component, bytes):
-        return sha256_hex(component)
-    return component.ref if component.body is None else sha256_hex(component.body)
+def _ref(role: str, component: Component) -> str | None:
+    if component.body is None:
+        return component.ref
+    return sha256_hex(check_blob(component.body, MAX_BLOB_BYTES, f"checkpoint.components.{role}"))
 
 
-def _usage(entry: TokenLedgerEntry) -> _Object:
-    return {
-        "source": entry.source,
-        "model": entry.model,
-        "usage": msgspec.structs.asdict(entry.usage),
-    }
+def _usage(deltas: list[TokenLedgerEntry] | tuple[TokenLedgerEntry, ...]) -> list[_Object]:
+    check_deltas(deltas)
+    return [
+        {
+            "source": entry.source,
+            "model": entry.model,
+            "usage": msgspec.structs.asdict(entry.usage),
+        }
+        for entry in deltas
+    ]
 
 
-def _create(create: SessionCreate) -> _Object:
+def _create(create: SessionCreate, session_id: str) -> _Object:
+    check_create(create, session_id)
     relation = {"kind": type(create.relation).__struct_config__.tag} | _given(create.relation)
     found = _given(create) | {"relation": relation}
     if create.start_at is not None:

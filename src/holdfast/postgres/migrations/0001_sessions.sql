@@ -219,7 +219,8 @@ CREATE FUNCTION holdfast.light_commit(
     p_session_name text, p_created_at_ms bigint, p_model text, p_cwd text, p_relation text,
     p_relation_kind text, p_parent_session_id text, p_scope bytea, p_label_names text[],
     p_label_values text[],
-    p_start text, p_anchor text, p_keep bigint, p_detach boolean,
+    p_start text, p_anchor text, p_keep bigint, p_limit bigint, p_max_bytes bigint,
+    p_detach boolean,
     p_node_id text[], p_kind text[], p_enc bigint[], p_node_tag text[], p_body bytea[],
     p_caused_by text[], p_agent_frame_id text[], p_role text[], p_preview text[],
     p_at_us bigint[], p_user_text text[]
@@ -239,6 +240,7 @@ DECLARE
     v_removed_users bigint := 0;
     v_first_removed bigint;
     v_cut bigint;
+    v_since bigint;
     v_branch bigint;
     v_length bigint := 0;
     v_leaf text;
@@ -346,10 +348,17 @@ BEGIN
             THEN
                 RETURN;
             END IF;
+            SELECT min(m.ordinal) INTO v_since
+              FROM (SELECT n.ordinal,
+                           sum(octet_length(n.body) + coalesce(octet_length(n.caused_by), 0))
+                               OVER (ORDER BY n.ordinal DESC) AS bytes
+                      FROM holdfast.node n
+                     WHERE n.branch = v_branch
+                       AND n.ordinal >= greatest(v_cut, v_length - p_limit)) m
+             WHERE m.bytes <= p_max_bytes OR m.ordinal = v_length - 1;
             v_removed_nodes := ARRAY(
                 SELECT n FROM holdfast.node n
-                 WHERE n.branch = v_branch AND n.ordinal >= greatest(v_cut, v_length - 1000)
-                 ORDER BY n.ordinal);
+                 WHERE n.branch = v_branch AND n.ordinal >= v_since ORDER BY n.ordinal);
             DELETE FROM holdfast.node n WHERE n.branch = v_branch AND n.ordinal >= v_cut;
             v_length := v_cut;
             IF v_cut = 0 THEN

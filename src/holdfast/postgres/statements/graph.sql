@@ -99,21 +99,34 @@ CASE WHEN %(after_us)s::bigint IS NULL THEN true ELSE n.at_us > %(after_us)s END
 
 -- name: list_nodes
 -- returns: tuples
-(SELECT 0, 0, {node_columns}
+-- Sequences rise along a branch, so a range of one is a range of the other, and of each branch no
+-- more is read than the page could hold. What is hidden is asked for node by node: joined, all
+-- hidden rows of a branch are met again for each of its nodes.
+SELECT 0, 0, {node_columns}
   FROM holdfast.session s
-  JOIN holdfast.branch b ON b.owner = s.key AND b.detached = 0
-  JOIN holdfast.node n ON n.branch = b.id
- WHERE s.id = %(session_id)s AND n.sequence > %(after_sequence)s AND {late_enough} AND {visible}
- ORDER BY n.sequence LIMIT %(limit)s)
- UNION ALL
-(SELECT 0, 0, {node_columns}
-  FROM holdfast.session s
-  JOIN holdfast.inherited i ON i.session = s.key
-  JOIN holdfast.node n ON n.branch = i.branch
- WHERE s.id = %(session_id)s AND n.sequence > %(after_sequence)s AND {late_enough}
-   AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
- ORDER BY n.sequence LIMIT %(limit)s)
- ORDER BY 3 LIMIT %(limit)s;
+ CROSS JOIN LATERAL (
+       SELECT b.id AS branch, 0::bigint AS first, {last_number} AS last
+         FROM holdfast.branch b WHERE b.owner = s.key AND b.detached = 0
+        UNION ALL
+       SELECT i.branch,
+              (SELECT e.sequence FROM holdfast.node e
+                WHERE e.branch = i.branch AND e.ordinal = i.start),
+              (SELECT e.sequence FROM holdfast.node e
+                WHERE e.branch = i.branch AND e.ordinal = i.upto - 1)
+         FROM holdfast.inherited i WHERE i.session = s.key) r
+ CROSS JOIN LATERAL (
+       SELECT * FROM holdfast.node n
+        WHERE n.branch = r.branch AND n.sequence > %(after_sequence)s
+          AND n.sequence >= r.first AND n.sequence <= r.last
+          AND (SELECT h.gone FROM holdfast.hidden h
+                WHERE h.session = s.key AND h.branch = n.branch AND h.ordinal = n.ordinal) IS NULL
+          AND {late_enough}
+        ORDER BY n.sequence LIMIT %(limit)s) n
+ WHERE s.id = %(session_id)s
+ ORDER BY n.sequence LIMIT %(limit)s;
+
+-- fragment: last_number
+9223372036854775807::bigint
 
 -- fragment: holders
 -- The stored nodes of an id, each with one session that sees it: its owner, or whoever inherited it.
@@ -199,17 +212,34 @@ SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
 
 -- name: removed_nodes
 -- returns: tuples
--- The nodes a splice removes, the last `limit` of them.
+-- The nodes a splice removes, those nearest the leaf that are to be returned.
 WITH RECURSIVE
 {head_path},
-{chain}
+{chain},
+measured (ordinal, bytes) AS (
+    SELECT n.ordinal, sum(n.bytes) OVER (ORDER BY n.ordinal DESC)
+      FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
+           SELECT p.ordinal, {node_bytes} AS bytes FROM holdfast.node p
+            WHERE p.branch = c.branch AND p.ordinal < c.upto
+              AND p.ordinal >= greatest(c.base, {cut}, (SELECT length FROM start) - %(limit)s)
+           OFFSET 0) n
+),
+returned (since) AS (
+    -- The leaf at least, whatever its size.
+    SELECT min(ordinal) FROM measured
+     WHERE bytes <= %(max_bytes)s OR ordinal = (SELECT length FROM start) - 1
+)
 SELECT n.ordinal, f.floor, {node_columns}
-  FROM floors f CROSS JOIN chain c CROSS JOIN LATERAL (
+  FROM floors f CROSS JOIN returned r CROSS JOIN chain c CROSS JOIN LATERAL (
        SELECT * FROM holdfast.node p
-        WHERE p.branch = c.branch AND p.ordinal < c.upto
-          AND p.ordinal >= greatest(c.base, {cut}, (SELECT length FROM start) - %(limit)s)
+        WHERE p.branch = c.branch AND p.ordinal >= greatest(c.base, r.since)
+          AND p.ordinal < c.upto
        OFFSET 0) n
  ORDER BY n.ordinal;
+
+-- fragment: node_bytes
+-- What a node weighs; no other part of it can be long.
+(octet_length(p.body) + coalesce(octet_length(p.caused_by), 0))
 
 -- name: removed_totals
 WITH RECURSIVE

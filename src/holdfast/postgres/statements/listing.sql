@@ -126,9 +126,9 @@ l.activity_us >= %(after_activity)s
    AND {oldest_first};
 
 -- name: read_listing
-{listing_columns}
+{listing_columns}, m.session IS NOT NULL AS known
   FROM holdfast.session s
-  JOIN holdfast.listing l ON l.session = s.key
-  JOIN holdfast.session_meta m ON m.session = s.key
+  LEFT JOIN holdfast.listing l ON l.session = s.key
+  LEFT JOIN holdfast.session_meta m ON m.session = s.key
   LEFT JOIN holdfast.head_state h ON h.session = s.key AND %(with_config)s
  WHERE s.id = %(session_id)s;

@@ -93,15 +93,22 @@ SELECT s.key, 0, {node_columns}
 
 -- name: list_nodes
 -- returns: tuples
+-- Sequences rise along a branch, so a range of one is one of the other. Of each branch no more is
+-- read than the page could hold: the inner loop goes by sequence, and ends when there is enough.
 SELECT 0, 0, {node_columns}
   FROM session s JOIN branch b ON b.owner = s.key AND b.detached = 0
   JOIN node n ON n.branch = b.id
  WHERE s.id = :session_id AND n.sequence > :after_sequence AND {late_enough} AND {visible}
  UNION ALL
 SELECT 0, 0, {node_columns}
-  FROM session s JOIN inherited i ON i.session = s.key JOIN node n ON n.branch = i.branch
- WHERE s.id = :session_id AND n.sequence > :after_sequence AND {late_enough}
-   AND n.ordinal >= i.start AND n.ordinal < i.upto AND {visible}
+  FROM session s CROSS JOIN inherited i ON i.session = s.key
+  CROSS JOIN node n ON n.branch = i.branch
+         AND n.sequence > max(:after_sequence,
+                              (SELECT e.sequence - 1 FROM node e
+                                WHERE e.key = (i.branch << 28) + i.start))
+         AND n.sequence <= (SELECT e.sequence FROM node e
+                             WHERE e.key = (i.branch << 28) + i.upto - 1)
+ WHERE s.id = :session_id AND {late_enough} AND {visible}
  ORDER BY 3 LIMIT :limit;
 
 -- fragment: holders
@@ -182,15 +189,30 @@ SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
 
 -- name: removed_nodes
 -- returns: tuples
--- The nodes a splice removes, the last `limit` of them.
+-- The nodes a splice removes, those nearest the leaf that are to be returned.
 WITH RECURSIVE
 {head_path},
-{chain}
+{chain},
+measured (ordinal, bytes) AS (
+    SELECT p.ordinal, sum({node_bytes}) OVER (ORDER BY p.ordinal DESC)
+      FROM floors f CROSS JOIN chain c CROSS JOIN node p
+     WHERE p.key BETWEEN (c.branch << 28)
+                         + max(c.base, {cut}, (SELECT length FROM start) - :limit)
+                     AND (c.branch << 28) + c.upto - 1
+),
+returned (since) AS (
+    -- The leaf at least, whatever its size.
+    SELECT min(ordinal) FROM measured
+     WHERE bytes <= :max_bytes OR ordinal = (SELECT length FROM start) - 1
+)
 SELECT n.ordinal, f.floor, {node_columns}
-  FROM floors f CROSS JOIN chain c CROSS JOIN node n
- WHERE n.key BETWEEN (c.branch << 28) + max(c.base, {cut}, (SELECT length FROM start) - :limit)
-                 AND (c.branch << 28) + c.upto - 1
+  FROM floors f CROSS JOIN returned r CROSS JOIN chain c CROSS JOIN node n
+ WHERE n.key BETWEEN (c.branch << 28) + max(c.base, r.since) AND (c.branch << 28) + c.upto - 1
  ORDER BY n.ordinal;
+
+-- fragment: node_bytes
+-- What a node weighs; no other part of it can be long.
+(octet_length(p.body) + coalesce(octet_length(p.caused_by), 0))
 
 -- name: removed_totals
 WITH RECURSIVE

@@ -113,7 +113,9 @@ l.activity_us >= :after_activity
    AND {oldest_first};
 
 -- name: read_listing
-{listing_columns}
-  FROM listing l
-  {listing_joins}
+{listing_columns}, m.session IS NOT NULL AS known
+  FROM session s
+  LEFT JOIN listing l ON l.session = s.key
+  LEFT JOIN session_meta m ON m.session = s.key
+  LEFT JOIN head_state h ON h.session = s.key AND :with_config
  WHERE s.id = :session_id;

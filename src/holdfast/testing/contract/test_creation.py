@@ -121,6 +121,35 @@ def test_a_beginning_that_a_deletion_races_is_whole_or_not_there(world: World, n
             assert path_ids(stores[0], target) == [*ids[:2], "mine"]
 
 
+@pytest.mark.scenario("EXT-T12")
+@pytest.mark.parametrize("forks", [1, 0], ids=["a fork left", "nobody left"])
+def test_a_beginning_is_looked_for_again_where_who_had_it_is_deleted_first(
+    world: World, forks: int
+) -> None:
+    if not world.is_server:
+        pytest.skip("an embedded store finds and locks at once")
+    store, other = world.open(), world.real(world.open())
+    put(store, "source", graph=chain("a", "b"))
+    for number in range(forks):
+        store.sessions.fork("source", made(f"fork-{number}"))
+
+    def meddle(name: str, when: str) -> None:
+        if (name, when) == ("find_nodes", "after"):
+            other.sessions.delete("source")
+
+    world.backend(store).on_statement = meddle
+    request = made("s1", start_at=StartAt("b"))
+
+    if not forks:
+        with pytest.raises(GraphNodeNotFound):
+            put(store, "s1", create=request, graph=chain("mine"))
+        assert store.sessions.load("s1") is None
+        return
+    put(store, "s1", create=request, graph=chain("mine"))
+    assert path_ids(store) == ["a", "b", "mine"]
+    assert store.sessions.load_meta("s1").relation == Fork("fork-0", "b", 1)
+
+
 def test_who_holds_the_lease_and_the_head_are_judged_before_the_beginning(store: Any) -> None:
     nowhere = made("s1", start_at=StartAt("nowhere"))
     with pytest.raises(HeadRevisionConflict):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast import Child, HeadRevisionConflict, SessionBusy
+from holdfast import Child, HeadRevisionConflict, Root, SessionBusy
 from holdfast.testing.contract.samples import chain, create, lease_on, put
+from holdfast.testing.world import World
 
 FAMILY = ["parent", "child-1", "child-2", "grandchild", "great-grandchild"]
 
@@ -79,3 +82,52 @@ def test_a_family_may_be_deleted_only_where_its_head_is_expected(family: Any) ->
     assert known(family) == {*FAMILY, "fork", "stranger"}
 
     assert family.sessions.delete("parent", with_children=True, expect=1).deleted
+
+
+def move_away(store: Any) -> None:
+    """A child becomes a session of its own."""
+    meta = store.sessions.load_meta("child-2")
+    store.sessions.save_meta(msgspec.structs.replace(meta, relation=Root()))
+
+
+def make_anew(store: Any) -> None:
+    """A child is deleted, and its id taken by somebody else."""
+    store.sessions.delete("child-2")
+    create(store, "child-2")
+
+
+def add_one(store: Any) -> None:
+    """A session becomes a child."""
+    meta = store.sessions.load_meta("stranger")
+    store.sessions.save_meta(msgspec.structs.replace(meta, relation=Child("child-1")))
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (move_away, {"child-2", "grandchild", "great-grandchild", "fork", "stranger"}),
+        (make_anew, {"child-2", "grandchild", "great-grandchild", "fork", "stranger"}),
+        (add_one, {"fork"}),
+    ],
+)
+def test_a_family_that_changes_while_its_sections_are_waited_for_is_looked_up_again(
+    world: World, family: Any, change: Callable[[Any], None], left: set[str]
+) -> None:
+    if not world.is_server:
+        pytest.skip("an embedded store looks and deletes under one lock")
+    other = world.real(world.open())
+    looks: list[str] = []
+
+    def meddle(name: str, when: str) -> None:
+        if (name, when) == ("family", "after"):
+            looks.append(name)
+            if len(looks) == 1:
+                change(other)
+
+    world.backend(family).on_statement = meddle
+
+    report = family.sessions.delete("parent", with_children=True)
+
+    world.backend(family).on_statement = None
+    assert report.deleted
+    assert known(family) == left

@@ -13,10 +13,11 @@ from holdfast import (
     Payload,
     Root,
     SessionCreate,
+    SessionDeleted,
     SessionListing,
 )
 from holdfast.testing.clock import ManualClock
-from holdfast.testing.contract.samples import chain, create, lease_on, put
+from holdfast.testing.contract.samples import ALICE, chain, create, lease_on, put
 from holdfast.testing.world import World
 
 
@@ -102,6 +103,14 @@ def test_a_cursor_of_somebody_else_is_refused(store: Any) -> None:
         assert refused.value.field == "cursor"
 
 
+def test_the_ends_of_time_are_listed_in_either_order(store: Any) -> None:
+    for session_id, activity_us in (("first", -(2**63)), ("last", 2**63 - 1)):
+        put(store, session_id, activity_us=activity_us)
+
+    assert pages(store, limit=1, order="activity_asc") == [["first"], ["last"]]
+    assert pages(store, limit=1, order="activity_desc") == [["last"], ["first"]]
+
+
 def test_a_filter_that_means_nothing_is_refused(store: Any) -> None:
     create(store)
 
@@ -180,6 +189,17 @@ def test_a_line_says_what_a_picker_shows(store: Any, clock: ManualClock) -> None
     )
     assert store.sessions.list().sessions == [expected]
     assert store.session("s1").picker_info() == expected
+
+
+def test_a_view_of_a_present_session_without_metadata_has_no_line(store: Any) -> None:
+    view = store.session("s1")
+    view.claim_lease(ALICE, 30_000)
+
+    assert view.picker_info() is None
+
+    store.sessions.delete("s1", force=True)
+    with pytest.raises(SessionDeleted):
+        view.picker_info()
 
 
 def test_configs_are_listed_where_they_are_asked_for(store: Any) -> None:

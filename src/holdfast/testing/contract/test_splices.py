@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from holdfast import HeadRevisionConflict, SessionCreate, Splice
+from holdfast import (
+    Append,
+    HeadRevisionConflict,
+    Node,
+    Payload,
+    SessionCreate,
+    Splice,
+)
 from holdfast.testing.contract.samples import chain, full_ids, message, path_ids, put, spent
 from holdfast.testing.world import World, racing
 
@@ -111,6 +119,40 @@ def test_at_most_a_thousand_removed_nodes_are_returned(store: Any) -> None:
 
     assert removed(result) == [f"n{number:04}" for number in range(5, 1_005)]
     assert full_ids(store) == []
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"agent_frames": [], "current_agent_frame_id": ""}], ids=["light", "whole"]
+)
+@pytest.mark.parametrize("ways", [1, 2], ids=["one branch", "two branches"])
+def test_removed_nodes_are_returned_as_far_as_their_bytes_go(
+    store: Any, monkeypatch: pytest.MonkeyPatch, content: dict[str, Any], ways: int
+) -> None:
+    monkeypatch.setattr("holdfast.rules.splicing.MAX_RETURNED_BYTES", 100)
+    sizes = {"a": 11, "b": 60, "c": 30, "d": 40, "e": 101, "f": 5, "g": 50, "h": 45}
+    nodes = [Node(node_id=each, body=Payload(b"x" * size, "t")) for each, size in sizes.items()]
+    put(store, "s1", graph=Append(nodes[:4]))
+    if ways == 2:
+        put(store, "s1", graph=Append([message("side", parent_node_id="b")], leaf="d"))
+        put(store, "s1", graph=Append([message("d2", parent_node_id="c")], leaf="c"))
+        put(store, "s1", graph=Append([msgspec.structs.replace(nodes[3], node_id="d3")]))
+    put(store, "s1", graph=Append(nodes[4:]))
+
+    answers = [removed(put(store, "s1", graph=Splice(4), **content))]
+    put(store, "s1", graph=Append([nodes[4]]))
+    answers.append(removed(put(store, "s1", graph=Splice(-2), **content)))
+    answers.append(removed(put(store, "s1", graph=Splice(-3), **content)))
+
+    assert answers == [["f", "g", "h"], ["e"], ["b", "c"]]
+    assert path_ids(store) == []
+
+
+def test_a_cause_weighs_as_a_body_does(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdfast.rules.splicing.MAX_RETURNED_BYTES", 100)
+    put(store, "s1", graph=Append([message("a"), Node(node_id="b", body=1, caused_by="x" * 96)]))
+    put(store, "s1", graph=Append([Node(node_id="c", body=1)]))
+
+    assert removed(put(store, "s1", graph=Splice(0))) == ["b", "c"]
 
 
 @pytest.mark.invariant("INV-27")
