@@ -125,8 +125,9 @@ def test_a_hundred_thousand_sessions_of_other_scopes_do_not_change_the_plan(
                 assert not WHOLE.search(shown), shown
     red = store.sessions.list(labels={"colour": "red"}).sessions
     assert sorted(line.session_id for line in red) == ["1", "2", "3"]
-    for scope in ({}, {"scope_prefix": ()}):
+    everywhere: tuple[dict[str, Any], ...] = ({}, {"scope_prefix": ()})
+    for unscoped in everywhere:
         for order in ("activity_desc", "activity_asc"):
-            shown = plan(world, store, order=order, labels={"colour": "red"}, **scope)
+            shown = plan(world, store, order=order, labels={"colour": "red"}, **unscoped)
             assert "label_by_value" in shown, shown
             assert not re.search(r"Seq Scan|SCAN (l|s|m|lb)\b", shown), shown
