@@ -311,11 +311,12 @@ INDEXES = {
     "list_by_parent_newest": {"session_meta_by_parent"},
 }
 
+#: Statements on what is long, and how many rows they may read at most.
+READS = work.READS | inputs.READS
+
 SAMPLES |= work.SAMPLES | inputs.SAMPLES
 SPECIAL |= inputs.SPECIAL
 INDEXES |= work.INDEXES | inputs.INDEXES
-Reads = work.Reads
-READS = work.READS | inputs.READS
 
 
 def arguments(

@@ -210,7 +210,7 @@ def test_a_light_commit_reads_no_whole_table(database: Database, shape: str) -> 
 
 
 @pytest.mark.parametrize("reads", data.READS.values(), ids=data.READS)
-def test_a_deep_queue_is_not_read_whole(database: Database, reads: data.Reads) -> None:
+def test_what_is_long_is_not_read_whole(database: Database, reads: work.Reads) -> None:
     assert database.rows_read(reads.name, reads.given) <= reads.most
 
 

@@ -16,7 +16,7 @@ import pytest
 from holdfast import open as open_store
 from holdfast import statements
 from holdfast.sqlite.plans import Plan
-from tests.plans import data
+from tests.plans import data, work
 
 STATEMENTS = statements.load("holdfast.sqlite.statements")
 
@@ -113,5 +113,5 @@ def test_what_is_hot_goes_by_its_indexes(database: apsw.Connection, name: str) -
 
 
 @pytest.mark.parametrize("reads", data.READS.values(), ids=data.READS)
-def test_a_deep_queue_is_not_read_whole(database: apsw.Connection, reads: data.Reads) -> None:
+def test_what_is_long_is_not_read_whole(database: apsw.Connection, reads: work.Reads) -> None:
     assert 0 < steps(database, reads.name, reads.given) < STEPS_PER_ROW * reads.most
