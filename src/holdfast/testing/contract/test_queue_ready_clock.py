@@ -77,6 +77,20 @@ class TestClock:
         assert [id for id, _ in ready(store)] == ["s1"]
         assert store.queue.next_ready_at_ms() == due
 
+    @pytest.mark.parametrize("lane", ["work", "input"])
+    def test_so_does_the_one_that_came_after_its_time(
+        self, store: Any, clock: ManualClock, lane: str
+    ) -> None:
+        due = clock.now_ms() + 10
+        enqueue(store, available_at_ms=due)
+        clock.advance(20)
+        enqueue(store) if lane == "work" else submit(store)
+
+        clock.advance(-1_000)
+
+        assert ready(store) == [("s1", due)]
+        assert store.queue.next_ready_at_ms() == due
+
     @pytest.mark.parametrize("end", ["completed", "cancelled", "input cancelled"])
     def test_what_is_left_waits_when_that_one_is_gone(
         self, store: Any, clock: ManualClock, end: str
