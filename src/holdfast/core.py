@@ -69,7 +69,8 @@ class Core:
         self._closed = False
         # Opening and levers take long: neither may hold up a caller's loop.
         self._helpers = ThreadPoolExecutor(4, thread_name_prefix="holdfast-helper")
-        chosen: ByteBackend = settings.attachments or DatabaseBytes()
+        given: ByteBackend | None = settings.attachments
+        chosen = DatabaseBytes() if given is None else given
         #: Where the bytes of attachments are.
         self.bytes = chosen.attach(Host(self.run, settings, backend.tier))
         #: Whether they are there under this store's name.

@@ -34,6 +34,7 @@ OF_NOBODY = {
     "attachment_bytes",
     "attachment_chunk",
     "attachment_staging",
+    "store_name",
 }
 
 
