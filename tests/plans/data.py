@@ -226,6 +226,7 @@ SAMPLES: dict[str, Any] = {
     "owner_id": "o",
     "owner_kind": "turn",
     "parent_session_id": None,
+    "places": [7 << 28, 7 << 28 | 1],
     "preview": [None],
     "raw_len": 4,
     "ref": "r7",

@@ -7,8 +7,8 @@ blocking caller's, and is handed `run`, which finishes one operation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.engine import Work
 from holdfast.errors import GcAborted
@@ -20,6 +20,8 @@ from holdfast.transaction import Call, Mode, Row, Transaction, call
 
 T = TypeVar("T")
 BATCH = 1_000
+#: What `hidden.gone` says of a node that is gone and whose row is removed.
+REMOVED = 2
 
 
 class Run(Protocol):
@@ -145,14 +147,53 @@ def _vacuum_inputs(run: Run, at: Address, window: dict[str, int | None]) -> int:
     return _until_done(run, "vacuum_inputs", entered, **target, **window)
 
 
-def _vacuum_nodes(run: Run, at: Address, limit: int | None) -> int:
-    # A fork being made right now would inherit what this batch removes.
-    entered = call("enter_section", session_id=at.session_id, create=False)
-    batch = {"session_id": at.session_id, "bound_key": at.key, "limit": limit}
-    removed = _until_done(run, "vacuum_hidden", entered, gone=0, **batch)
-    # Nodes hidden long ago whose last other reader has let go of them since.
-    _until_done(run, "vacuum_hidden", entered, gone=1, **batch)
+def _vacuum_nodes(run: Run, at: Address, limit: int) -> int:
+    """Batches until one finds nothing more; how many tombstoned nodes went."""
+    removed = 0
+    while batch := run(Work("vacuum_hidden", Mode.WRITE, _node_batch(at, limit))):
+        removed += batch.tombstoned
     return removed
+
+
+class _NodeBatch(NamedTuple):
+    """What a batch did; false if there was nothing to do."""
+
+    tombstoned: int
+    others: int
+
+    def __bool__(self) -> bool:
+        return any(self)
+
+
+def _node_batch(
+    at: Address, limit: int
+) -> Callable[[Transaction], Coroutine[Any, Any, _NodeBatch]]:
+    """What removes tombstoned nodes, and all that only they were a reason to keep."""
+    target = {"session_id": at.session_id, "bound_key": at.key}
+    batch = target | {"limit": limit}
+
+    async def steps(tx: Transaction) -> _NodeBatch:
+        _, hidden, released, unshared = await tx.trip(
+            # A fork being made right now would inherit what this batch removes.
+            call("enter_section", session_id=at.session_id, create=False),
+            call("vacuum_hidden", gone=0, **batch),
+            call("let_go", **batch),
+            # Nodes hidden long ago whose last other reader has let go of them since.
+            call("vacuum_hidden", gone=1, **batch),
+        )
+        places = [_place(row) for row in (*hidden, *unshared) if row["gone"] == REMOVED]
+        _, *dropped = await tx.conclude(
+            call("forget_removed", places=places, **target),
+            call("drop_emptied", **batch),
+            call("forget_tails", **batch),
+        )
+        return _NodeBatch(len(hidden), sum(map(len, (released, unshared, *dropped))))
+
+    return steps
+
+
+def _place(row: Row) -> int:
+    return int(row["branch"]) << 28 | int(row["ordinal"])
 
 
 def _must_be_there(run: Run, at: Address) -> None:

@@ -1,14 +1,15 @@
 -- Levers: bounded transactions that a host asks for.
 
+-- fragment: vacuumed
+(SELECT key FROM holdfast.session WHERE id = %(session_id)s AND key = coalesce(%(bound_key)s, key))
+
 -- name: vacuum_hidden
 -- One batch of tombstoned (gone = 0) or formerly shared (gone = 1) nodes: the rows of those that
 -- no other session inherited are removed, all of the batch is gone for this session.
 WITH batch AS MATERIALIZED (
     SELECT h.session, h.branch, h.ordinal, {unshared} AS unshared
       FROM holdfast.hidden h
-     WHERE h.session = (SELECT key FROM holdfast.session
-                         WHERE id = %(session_id)s AND key = coalesce(%(bound_key)s, key))
-       AND h.gone = %(gone)s AND (h.gone = 0 OR {unshared})
+     WHERE h.session = {vacuumed} AND h.gone = %(gone)s AND (h.gone = 0 OR {unshared})
      ORDER BY h.branch, h.ordinal LIMIT %(limit)s
 ), removed AS (
     DELETE FROM holdfast.node n USING batch t
@@ -17,12 +18,112 @@ WITH batch AS MATERIALIZED (
 UPDATE holdfast.hidden h SET gone = CASE WHEN t.unshared THEN 2 ELSE 1 END
   FROM batch t
  WHERE h.session = t.session AND h.branch = t.branch AND h.ordinal = t.ordinal
-RETURNING h.ordinal;
+RETURNING h.branch, h.ordinal, h.gone;
 
 -- fragment: unshared
 (EXISTS (SELECT 1 FROM holdfast.branch b WHERE b.id = h.branch AND b.owner = h.session)
              AND h.ordinal >= coalesce((SELECT max(i.upto) FROM holdfast.inherited i
                                          WHERE i.branch = h.branch), 0))
+
+-- name: let_go
+-- One batch of what the session inherited and has no use for: the end of a range, as far as every
+-- node is gone for it and no path of its own reaches. Its owner may remove these nodes then.
+WITH ends AS MATERIALIZED (
+    SELECT i.session, i.branch, i.start, i.upto, {reach} AS reach
+      FROM holdfast.session s JOIN holdfast.inherited i ON i.session = s.key
+     WHERE s.key = {vacuumed} AND i.upto > {reach}
+       AND EXISTS (SELECT 1 FROM holdfast.hidden h
+                    WHERE h.session = i.session AND h.branch = i.branch
+                      AND h.ordinal = i.upto - 1 AND h.gone > 0)
+     LIMIT 1
+), kept AS MATERIALIZED (
+    SELECT e.session, e.branch, e.start, greatest(e.start, e.reach, e.upto - (
+               SELECT count(*) FROM (
+                   SELECT g.ordinal, row_number() OVER (ORDER BY g.ordinal DESC) AS place
+                     FROM (SELECT h.ordinal FROM holdfast.hidden h
+                            WHERE h.session = e.session AND h.branch = e.branch
+                              AND h.ordinal < e.upto AND h.gone > 0
+                            ORDER BY h.ordinal DESC LIMIT %(limit)s) g) r
+                WHERE r.ordinal + r.place = e.upto)) AS upto
+      FROM ends e
+), shown AS (
+    DELETE FROM holdfast.hidden h USING kept k
+     WHERE h.session = k.session AND h.branch = k.branch AND h.ordinal >= k.upto
+), narrowed AS (
+    UPDATE holdfast.inherited i SET upto = k.upto FROM kept k
+     WHERE i.session = k.session AND i.branch = k.branch AND k.upto > k.start
+), disinherited AS (
+    DELETE FROM holdfast.inherited i USING kept k
+     WHERE i.session = k.session AND i.branch = k.branch AND k.upto <= k.start
+)
+SELECT branch FROM kept;
+
+-- fragment: reach
+-- How far the paths of session `s` lead along the branch of `i`: its head's, and those of branches
+-- that leave this one, its own and inherited ones.
+greatest(CASE WHEN s.branch = i.branch THEN s.length ELSE 0 END,
+         (SELECT max(o.base) FROM holdfast.branch o
+           WHERE o.owner = s.key AND o.parent = i.branch AND o.detached = 0),
+         (SELECT max(o.base) FROM holdfast.inherited j JOIN holdfast.branch o ON o.id = j.branch
+           WHERE j.session = s.key AND o.parent = i.branch))
+
+-- name: forget_removed
+-- Of nodes removed one behind the other, whose places are given, what marks the first and the last
+-- is enough: nothing may follow the node before them, and paths end behind them. What marks one
+-- between them is kept where a path ends there.
+DELETE FROM holdfast.hidden x USING (
+    SELECT DISTINCT h.session, h.branch, h.ordinal
+      FROM holdfast.session s
+     CROSS JOIN unnest(%(places)s::bigint[]) AS j (place)
+     CROSS JOIN (VALUES (-1), (0), (1)) AS d (beside)
+      JOIN holdfast.hidden h ON h.session = s.key AND h.branch = j.place >> 28
+                            AND h.ordinal = (j.place & 268435455) + d.beside
+     WHERE s.key = {vacuumed} AND h.gone = 2
+       AND EXISTS (SELECT 1 FROM holdfast.hidden k
+                    WHERE k.session = h.session AND k.branch = h.branch
+                      AND k.ordinal = h.ordinal + 1 AND k.gone = 2)
+       AND NOT EXISTS (SELECT 1 FROM holdfast.node n
+                        WHERE n.branch = h.branch AND n.ordinal = h.ordinal - 1)
+       AND NOT EXISTS (SELECT 1 FROM holdfast.branch o
+                        WHERE o.parent = h.branch AND o.base = h.ordinal + 1)
+       AND (s.branch IS DISTINCT FROM h.branch OR s.length <> h.ordinal + 1)) t
+ WHERE x.session = t.session AND x.branch = t.branch AND x.ordinal = t.ordinal;
+
+-- name: drop_emptied
+-- Branches of the session whose nodes were all removed, and through which no path leads.
+DELETE FROM holdfast.branch x USING (
+    SELECT b.id
+      FROM holdfast.session s
+     CROSS JOIN (SELECT DISTINCT branch FROM holdfast.hidden WHERE session = {vacuumed}) h
+      JOIN holdfast.branch b ON b.id = h.branch AND b.owner = s.key AND b.detached = 0
+     WHERE s.key = {vacuumed} AND s.branch IS DISTINCT FROM b.id
+       AND NOT EXISTS (SELECT 1 FROM holdfast.node n WHERE n.branch = b.id)
+       AND NOT EXISTS (SELECT 1 FROM holdfast.branch o WHERE o.parent = b.id)
+     LIMIT %(limit)s) t
+ WHERE x.id = t.id
+RETURNING x.id;
+
+-- name: forget_tails
+-- One batch of what marks removed nodes behind everything that is left of a branch of the session:
+-- the next node may stand there. Of a branch that is there with nothing left, all is kept, or it
+-- would not be found any more.
+DELETE FROM holdfast.hidden x USING (
+    SELECT h.session, h.branch, h.ordinal
+      FROM holdfast.session s
+     CROSS JOIN (SELECT DISTINCT branch FROM holdfast.hidden WHERE session = {vacuumed}) e
+      LEFT JOIN holdfast.branch b ON b.id = e.branch
+     CROSS JOIN LATERAL (
+           SELECT greatest(CASE WHEN s.branch = e.branch THEN s.length ELSE 0 END,
+                           (SELECT max(n.ordinal) + 1 FROM holdfast.node n
+                             WHERE n.branch = e.branch),
+                           (SELECT max(o.base) FROM holdfast.branch o
+                             WHERE o.parent = e.branch)) AS upto) left_over
+      JOIN holdfast.hidden h ON h.session = s.key AND h.branch = e.branch
+                            AND h.ordinal >= left_over.upto
+     WHERE s.key = {vacuumed} AND (b.id IS NULL OR b.owner = s.key AND left_over.upto > 0)
+     LIMIT %(limit)s) t
+ WHERE x.session = t.session AND x.branch = t.branch AND x.ordinal = t.ordinal
+RETURNING x.ordinal;
 
 -- name: sessions_with_hidden
 -- A page of sessions that may have something to vacuum, by their keys, with the ids of those that
