@@ -42,6 +42,8 @@ LIGHT: dict[str, dict[str, Any]] = {
     "append": {},
     "append behind a node": {"start": "node", "anchor": "n7-2"},
     "splice": {"keep": -2},
+    "splice in a fork": {"session_id": "fork", "keep": -2},
+    "splice on a branch": {"session_id": "long", "keep": 100_000},
     "splice away": {"session_id": "s19996", "keep": 0, "node_id": None},
     "replace": {"start": "root", "detach": True},
     "in a fork": {"session_id": "s19997"},

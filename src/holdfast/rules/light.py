@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from holdfast.model.graph import GraphDelta, ReplaceFull, Splice, Unchanged
+from holdfast.model.graph import GraphDelta, ReplaceFull, Splice
 from holdfast.model.values import CURRENT_LEAF, Keep
 from holdfast.rules.commits import Prepared
 from holdfast.rules.graph import Draft
@@ -43,13 +43,14 @@ def shape_of(prepared: Prepared) -> Shape | None:
 def _shape(delta: GraphDelta, drafts: list[Draft]) -> Shape | None:
     if isinstance(delta, Splice):
         return Shape("leaf", keep=delta.keep)
+    if not drafts and not isinstance(delta, ReplaceFull):
+        return _moved(delta.leaf)
     last = drafts[-1].node.node_id if drafts else None
-    if isinstance(delta, Unchanged) or not drafts:
-        return _moved(delta.leaf) if not isinstance(delta, ReplaceFull) else None
     if not isinstance(delta.leaf, Keep) and delta.leaf != last:
         return None
     if isinstance(delta, ReplaceFull):
-        return Shape("root", detach=True) if drafts[0].parent is None else None
+        is_root = not drafts or drafts[0].parent is None
+        return Shape("root", detach=True) if is_root else None
     return _behind(drafts[0].parent)
 
 

@@ -205,6 +205,54 @@ CREATE TABLE holdfast.removal (
     session bigint PRIMARY KEY
 );
 
+-- The ordinal below which the path ends that leads to a position: a hidden node ends it, and so
+-- does the end of what was inherited, also where the branch below has been dropped since.
+CREATE FUNCTION holdfast.path_floor(p_session bigint, p_branch bigint, p_length bigint)
+RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        WITH RECURSIVE chain (branch, owner, parent, base, upto) AS (
+            SELECT b.id, b.owner, b.parent, b.base, p_length
+              FROM holdfast.branch b WHERE b.id = p_branch
+             UNION ALL
+            SELECT b.id, b.owner, b.parent, b.base, chain.base
+              FROM chain JOIN holdfast.branch b ON b.id = chain.parent
+        ), bounds (hidden, inherited, base) AS (
+            SELECT (SELECT max(d.ordinal) + 1 FROM holdfast.hidden d
+                     WHERE d.session = p_session AND d.branch = c.branch AND d.ordinal < c.upto),
+                   CASE WHEN c.owner = p_session THEN 0
+                        ELSE coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
+                                         FROM holdfast.inherited i
+                                        WHERE i.session = p_session AND i.branch = c.branch),
+                                      c.upto) END,
+                   c.base
+              FROM chain c
+        )
+        SELECT greatest(max(hidden), max(inherited), min(base)) FROM bounds);
+END $$;
+
+-- The first user message of a session that is still visible, along each owner's user messages only
+-- as far as needed.
+CREATE FUNCTION holdfast.first_user(p_session bigint)
+RETURNS TABLE (sequence bigint, user_text text) LANGUAGE sql STABLE AS $$
+    SELECT n.sequence, n.user_text
+      FROM (SELECT p_session AS owner
+             UNION SELECT i.owner FROM holdfast.inherited i WHERE i.session = p_session) o
+     CROSS JOIN LATERAL (
+           SELECT u.sequence, u.user_text
+             FROM holdfast.node u JOIN holdfast.branch b ON b.id = u.branch
+            WHERE u.owner = o.owner AND u.user_text IS NOT NULL
+              AND (b.owner = p_session AND b.detached = 0
+                   OR EXISTS (SELECT 1 FROM holdfast.inherited i
+                               WHERE i.session = p_session AND i.branch = b.id
+                                 AND u.ordinal >= i.start AND u.ordinal < i.upto))
+              AND NOT EXISTS (SELECT 1 FROM holdfast.hidden h
+                               WHERE h.session = p_session AND h.branch = u.branch
+                                 AND h.ordinal = u.ordinal)
+            ORDER BY u.sequence LIMIT 1) n
+     ORDER BY n.sequence LIMIT 1
+$$;
+
 -- The light commit (EXT-7) in one statement: lock, judge, write. It knows only the plain case and
 -- declines, writing nothing and returning no row, whatever needs explaining or is out of the
 -- ordinary: a guard that does not hold, a node that is known, a removal that others would notice.
@@ -238,7 +286,8 @@ DECLARE
     v_users bigint := 0;
     v_removed bigint := 0;
     v_removed_users bigint := 0;
-    v_first_removed bigint;
+    v_first_is_open boolean := false;
+    v_floor bigint;
     v_cut bigint;
     v_since bigint;
     v_branch bigint;
@@ -285,7 +334,7 @@ BEGIN
     END IF;
 
     -- Where the nodes go: behind the leaf, behind another node that can be seen, or to a root.
-    IF p_start = 'leaf' AND h.leaf_id IS NOT NULL THEN
+    IF h.leaf_id IS NOT NULL AND (p_start = 'leaf' OR p_anchor = h.leaf_id AND v_count = 0) THEN
         v_branch := h.branch; v_length := h.length; v_leaf := h.leaf_id;
     ELSIF p_start = 'node' THEN
         SELECT n.branch, n.ordinal + 1, n.node_id INTO v_branch, v_length, v_leaf
@@ -306,7 +355,7 @@ BEGIN
     END IF;
     IF v_branch IS NOT NULL THEN
         SELECT k.* INTO b FROM holdfast.branch k WHERE k.id = v_branch;
-        IF (v_count > 0 OR p_keep IS NOT NULL) AND (
+        IF v_count > 0 AND p_keep IS NULL AND (
                NOT EXISTS (SELECT 1 FROM holdfast.node n
                             WHERE n.branch = v_branch AND n.ordinal = v_length - 1)
                OR EXISTS (SELECT 1 FROM holdfast.hidden d
@@ -322,18 +371,13 @@ BEGIN
                                AND d.ordinal = v_length);
     END IF;
 
-    -- A splice, only where the end of one branch goes and nobody else can see it.
+    -- A splice, only where what it removes is the end of one branch and nobody else can see it.
     IF p_keep IS NOT NULL AND v_branch IS NOT NULL THEN
-        v_cut := CASE WHEN p_keep < 0 THEN greatest(v_length + p_keep, 0)
-                      ELSE least(p_keep, v_length) END;
-        IF p_keep >= 0 AND b.parent IS NOT NULL
-           OR v_cut < b.base OR v_cut = b.base AND b.parent IS NOT NULL
-           OR EXISTS (SELECT 1 FROM holdfast.hidden d
-                       WHERE d.session = h.key AND d.branch = v_branch) THEN
-            RETURN;
-        END IF;
+        v_floor := holdfast.path_floor(h.key, v_branch, v_length);
+        v_cut := v_floor + CASE WHEN p_keep < 0 THEN greatest(v_length - v_floor + p_keep, 0)
+                                ELSE least(p_keep, v_length - v_floor) END;
         IF v_cut < v_length THEN
-            IF NOT v_extends
+            IF v_cut < b.base OR NOT v_extends
                OR EXISTS (SELECT 1 FROM holdfast.inherited i
                            WHERE i.branch = v_branch AND i.upto > v_cut)
                OR EXISTS (SELECT 1 FROM holdfast.branch k
@@ -341,13 +385,9 @@ BEGIN
                 RETURN;
             END IF;
             SELECT count(*), count(n.user_text),
-                   min(n.sequence) FILTER (WHERE n.user_text IS NOT NULL)
-              INTO v_removed, v_removed_users, v_first_removed
+                   coalesce(bool_or(n.sequence = h.first_user_sequence), false)
+              INTO v_removed, v_removed_users, v_first_is_open
               FROM holdfast.node n WHERE n.branch = v_branch AND n.ordinal >= v_cut;
-            IF v_first_removed = h.first_user_sequence AND v_removed_users < h.user_message_count
-            THEN
-                RETURN;
-            END IF;
             SELECT min(m.ordinal) INTO v_since
               FROM (SELECT n.ordinal,
                            sum(octet_length(n.body) + coalesce(octet_length(n.caused_by), 0))
@@ -361,16 +401,15 @@ BEGIN
                  WHERE n.branch = v_branch AND n.ordinal >= v_since ORDER BY n.ordinal);
             DELETE FROM holdfast.node n WHERE n.branch = v_branch AND n.ordinal >= v_cut;
             v_length := v_cut;
-            IF v_cut = 0 THEN
+            IF v_cut = b.base THEN
                 DELETE FROM holdfast.branch k WHERE k.id = v_branch;
-                v_branch := NULL; v_leaf := NULL; v_extends := false;
-            ELSE
-                SELECT n.node_id INTO v_leaf FROM holdfast.node n
-                 WHERE n.branch = v_branch AND n.ordinal = v_cut - 1;
+                v_branch := b.parent; v_extends := false;
             END IF;
-            IF v_removed_users = h.user_message_count THEN
-                h.first_user_sequence := NULL; h.first_user_message := '';
-            END IF;
+            SELECT n.node_id INTO v_leaf FROM holdfast.node n
+             WHERE n.branch = v_branch AND n.ordinal = v_cut - 1;
+        END IF;
+        IF v_cut = v_floor THEN
+            v_branch := NULL; v_length := 0; v_leaf := NULL; v_extends := false;
         END IF;
     END IF;
 
@@ -405,6 +444,11 @@ BEGIN
               FROM unnest(p_user_text) WITH ORDINALITY AS u (t, i)
              WHERE u.t IS NOT NULL ORDER BY u.i LIMIT 1;
         END IF;
+    END IF;
+    IF v_first_is_open THEN
+        SELECT f.sequence, f.user_text INTO h.first_user_sequence, h.first_user_message
+          FROM holdfast.first_user(h.key) f;
+        h.first_user_message := coalesce(h.first_user_message, '');
     END IF;
 
     IF p_config IS NOT NULL THEN

@@ -333,18 +333,8 @@ RETURNING ordinal;
 UPDATE holdfast.session AS s
    SET (first_user_sequence, first_user_message) = (
        SELECT f.sequence, coalesce(f.user_text, '')
-         FROM (SELECT 1) one LEFT JOIN LATERAL ({first_user}) f ON true)
+         FROM (SELECT 1) one LEFT JOIN holdfast.first_user(s.key) f ON true)
  WHERE s.id = %(session_id)s;
-
--- fragment: first_user
--- Along each owner's user messages only as far as the first visible one.
-SELECT n.sequence, n.user_text FROM (SELECT 1) any_owner {owners}
-        CROSS JOIN LATERAL (
-            SELECT n.sequence, n.user_text
-              FROM holdfast.node n JOIN holdfast.branch b ON b.id = n.branch
-             WHERE n.owner = o.owner AND n.user_text IS NOT NULL AND {sees} AND {visible}
-             ORDER BY n.sequence LIMIT 1) n
-        ORDER BY n.sequence LIMIT 1
 
 -- name: inherit_path
 -- Makes the path behind a position of `source` visible to `session`, by ranges of branches.

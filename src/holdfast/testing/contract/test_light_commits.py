@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
@@ -13,6 +14,7 @@ from holdfast import (
     LeaseLost,
     LeaseOwner,
     Payload,
+    ReplaceFull,
     SessionBusy,
     SessionCreate,
     Splice,
@@ -38,6 +40,8 @@ LIGHT: dict[str, dict[str, Any]] = {
     "nodes": {"graph": chain(*(f"n{number}" for number in range(200)))},
     "a pop": {"graph": Splice(-1)},
     "a pop and nodes": {"graph": Splice(-1, [message("n0"), message("n1")])},
+    "a replacement": {"graph": ReplaceFull([message("n0"), message("n1")])},
+    "nothing instead of all": {"graph": ReplaceFull([])},
     "config": {"config": {"model": "m"}},
     "a payload": {"config": Payload(b"\xff\x00", tag="raw")},
     "tag": {"head_tag": "new"},
@@ -139,6 +143,29 @@ def test_a_light_commit_under_a_stale_lease_is_refused_like_any_other(
     assert path_ids(store) == ["first"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"token": "another"},
+        {"generation": 9},
+        {"owner": LeaseOwner("another", ALICE.incarnation_id)},
+        {"owner": LeaseOwner(ALICE.owner_id, "another")},
+    ],
+    ids=["token", "generation", "owner", "incarnation"],
+)
+def test_a_light_commit_needs_the_very_lease_that_was_given(
+    store: Any, change: dict[str, Any]
+) -> None:
+    held = lease_on(begun(store), "s1", ALICE)
+    forged = msgspec.structs.replace(held, **change)
+
+    with pytest.raises(LeaseLost) as refused:
+        store.sessions.commit(commit("s1", session_execution_lease=forged, graph=chain("n")))
+
+    assert refused.value.reason == "superseded"
+    assert path_ids(store) == ["first"]
+
+
 @pytest.mark.invariant("INV-1")
 def test_a_refused_light_commit_leaves_nothing(world: World, store: Any) -> None:
     begun(store)
@@ -171,7 +198,9 @@ def test_a_light_commit_may_release_its_lease(store: Any) -> None:
 def test_a_commit_leaves_nothing_of_a_lease_that_it_ends(
     world: World, store: Any, how: str, content: dict[str, Any]
 ) -> None:
+    lease_on(store, "s1", BOB, ttl_ms=0)
     held = lease_on(store, "s1", ALICE, ttl_ms=30_000 if how == "released" else 0)
+    assert None not in world.sql(store, "SELECT owner_id, displaced FROM {session}")[0]
     if how == "released":
         fields = {"session_execution_lease": held, "release_session_execution_lease": True}
         store.sessions.commit(commit("s1", **fields, **content))
