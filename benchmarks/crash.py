@@ -29,8 +29,10 @@ from holdfast.face import Blocking
 
 #: With so many kills chance alone leaves no gaps in what was seen.
 MANY_KILLS = 50
-#: How long a process may commit before it is killed, and how often it is killed while starting.
+#: How long a process may commit behind its first turn before it is killed, how long that turn is
+#: waited for, and how often a process is killed while it starts.
 LONGEST_S = 0.12
+PATIENCE_S = 30.0
 EARLY_SHARE = 0.1
 
 _fork = multiprocessing.get_context("forkserver")
@@ -118,11 +120,10 @@ class Watch:
         )
         agent.start()
         writer.close()
-        if self.dice.random() > EARLY_SHARE:
-            reader.poll(30)  # until it tells something
+        told = b"" if self.dice.random() < EARLY_SHARE else _first_turn(reader)
         time.sleep(self.dice.uniform(0, LONGEST_S))
         agent.kill()
-        told = _drain(reader)
+        told += _drain(reader)
         agent.join()
         return told
 
@@ -210,6 +211,19 @@ def differences(
     for part, (found, wanted) in pairs.items():
         if found != (list(wanted) if isinstance(wanted, tuple) else wanted):
             yield f"{part}: {found!r:.100}, not {wanted!r:.100}"
+
+
+def _first_turn(reader: Connection) -> bytes:
+    """What a process tells until its first turn is acknowledged, or it has failed."""
+    told, deadline = b"", time.monotonic() + PATIENCE_S
+    while not (b"done" in told or b"failed" in told):
+        if not reader.poll(max(0.0, deadline - time.monotonic())):
+            break
+        part = os.read(reader.fileno(), 1 << 16)
+        if not part:
+            break
+        told += part
+    return told
 
 
 def _drain(reader: Connection) -> bytes:
