@@ -70,24 +70,32 @@ greatest(CASE WHEN s.branch = i.branch THEN s.length ELSE 0 END,
 -- name: forget_removed
 -- Of nodes removed one behind the other, whose places are given, what marks the first and the last
 -- is enough: nothing may follow the node before them, and paths end behind them. What marks one
--- between them is kept where a path ends there.
-DELETE FROM holdfast.hidden x USING (
-    SELECT DISTINCT h.session, h.branch, h.ordinal
-      FROM holdfast.session s
-     CROSS JOIN unnest(%(places)s::bigint[]) AS j (place)
+-- between them is kept where a path ends there. OFFSET 0 and subqueries for single values: as
+-- joins, and with old figures, all that a session hides would be met again for each place.
+WITH entered AS MATERIALIZED (
+    SELECT key, branch, length FROM holdfast.session WHERE key = {vacuumed}
+), places AS MATERIALIZED (
+    SELECT DISTINCT j.place >> 28 AS branch, (j.place & 268435455) + d.beside AS ordinal
+      FROM unnest(%(places)s::bigint[]) AS j (place)
      CROSS JOIN (VALUES (-1), (0), (1)) AS d (beside)
-      JOIN holdfast.hidden h ON h.session = s.key AND h.branch = j.place >> 28
-                            AND h.ordinal = (j.place & 268435455) + d.beside
-     WHERE s.key = {vacuumed} AND h.gone = 2
-       AND EXISTS (SELECT 1 FROM holdfast.hidden k
-                    WHERE k.session = h.session AND k.branch = h.branch
-                      AND k.ordinal = h.ordinal + 1 AND k.gone = 2)
-       AND NOT EXISTS (SELECT 1 FROM holdfast.node n
-                        WHERE n.branch = h.branch AND n.ordinal = h.ordinal - 1)
-       AND NOT EXISTS (SELECT 1 FROM holdfast.branch o
-                        WHERE o.parent = h.branch AND o.base = h.ordinal + 1)
-       AND (s.branch IS DISTINCT FROM h.branch OR s.length <> h.ordinal + 1)) t
- WHERE x.session = t.session AND x.branch = t.branch AND x.ordinal = t.ordinal;
+), needless AS MATERIALIZED (
+    SELECT h.session, h.branch, h.ordinal
+      FROM entered s CROSS JOIN places p CROSS JOIN LATERAL (
+           SELECT * FROM holdfast.hidden h
+            WHERE h.session = s.key AND h.branch = p.branch AND h.ordinal = p.ordinal
+              AND h.gone = 2
+           OFFSET 0) h
+     WHERE (SELECT k.gone FROM holdfast.hidden k
+             WHERE k.session = h.session AND k.branch = h.branch
+               AND k.ordinal = h.ordinal + 1) = 2
+       AND (SELECT n.ordinal FROM holdfast.node n
+             WHERE n.branch = h.branch AND n.ordinal = h.ordinal - 1) IS NULL
+       AND (SELECT o.id FROM holdfast.branch o
+             WHERE o.parent = h.branch AND o.base = h.ordinal + 1 LIMIT 1) IS NULL
+       AND (s.branch IS DISTINCT FROM h.branch OR s.length <> h.ordinal + 1)
+)
+DELETE FROM holdfast.hidden h USING needless t
+ WHERE h.session = t.session AND h.branch = t.branch AND h.ordinal = t.ordinal;
 
 -- name: drop_emptied
 -- Branches of the session whose nodes were all removed, and through which no path leads.
@@ -107,23 +115,27 @@ RETURNING x.id;
 -- One batch of what marks removed nodes behind everything that is left of a branch of the session:
 -- the next node may stand there. Of a branch that is there with nothing left, all is kept, or it
 -- would not be found any more.
-DELETE FROM holdfast.hidden x USING (
-    SELECT h.session, h.branch, h.ordinal
+WITH ends AS MATERIALIZED (
+    SELECT s.key AS session, e.branch,
+           (SELECT b.owner FROM holdfast.branch b WHERE b.id = e.branch) AS owner,
+           greatest(CASE WHEN s.branch = e.branch THEN s.length ELSE 0 END,
+                    (SELECT max(n.ordinal) + 1 FROM holdfast.node n WHERE n.branch = e.branch),
+                    (SELECT max(o.base) FROM holdfast.branch o WHERE o.parent = e.branch)) AS upto
       FROM holdfast.session s
      CROSS JOIN (SELECT DISTINCT branch FROM holdfast.hidden WHERE session = {vacuumed}) e
-      LEFT JOIN holdfast.branch b ON b.id = e.branch
-     CROSS JOIN LATERAL (
-           SELECT greatest(CASE WHEN s.branch = e.branch THEN s.length ELSE 0 END,
-                           (SELECT max(n.ordinal) + 1 FROM holdfast.node n
-                             WHERE n.branch = e.branch),
-                           (SELECT max(o.base) FROM holdfast.branch o
-                             WHERE o.parent = e.branch)) AS upto) left_over
-      JOIN holdfast.hidden h ON h.session = s.key AND h.branch = e.branch
-                            AND h.ordinal >= left_over.upto
-     WHERE s.key = {vacuumed} AND (b.id IS NULL OR b.owner = s.key AND left_over.upto > 0)
-     LIMIT %(limit)s) t
- WHERE x.session = t.session AND x.branch = t.branch AND x.ordinal = t.ordinal
-RETURNING x.ordinal;
+     WHERE s.key = {vacuumed}
+), tails AS MATERIALIZED (
+    SELECT h.session, h.branch, h.ordinal
+      FROM ends e CROSS JOIN LATERAL (
+           SELECT * FROM holdfast.hidden h
+            WHERE h.session = e.session AND h.branch = e.branch AND h.ordinal >= e.upto
+           OFFSET 0) h
+     WHERE e.owner IS NULL OR e.owner = e.session AND e.upto > 0
+     LIMIT %(limit)s
+)
+DELETE FROM holdfast.hidden h USING tails t
+ WHERE h.session = t.session AND h.branch = t.branch AND h.ordinal = t.ordinal
+RETURNING h.ordinal;
 
 -- name: sessions_with_hidden
 -- A page of sessions that may have something to vacuum, by their keys, with the ids of those that
