@@ -6,9 +6,9 @@ backend once, and settled once, through a `concurrent.futures.Future`:
 * `run` finishes it for a blocking caller, on its own thread where the backend can do that;
 * `submit` hands it to the store's threads and returns at once, for asyncio callers.
 
-A future that has not started yet can be cancelled, and then nothing was written; one that has
-started cannot, and its caller has to wait for the outcome (EXT-15). `Future.cancel` and
-`Future.set_running_or_notify_cancel` are exactly that distinction.
+A future can be cancelled as long as nothing of its operation is with the database, and then nothing
+was written: before it starts, and on a server also between two attempts, the first of which was
+rolled back. Otherwise its caller has to wait for the outcome (EXT-15).
 """
 
 from __future__ import annotations
