@@ -290,13 +290,7 @@ SELECT %(session)s, n.branch, n.ordinal, 1 FROM holdfast.node n
 ON CONFLICT (session, branch, ordinal) DO UPDATE SET gone = greatest(h.gone, 1::smallint);
 
 -- name: detach_graph
--- The nodes are nobody's from now on; vacuum removes those no fork has inherited.
-WITH detached AS (
-    UPDATE holdfast.branch SET detached = 1 WHERE owner = %(session)s AND detached = 0
-), disinherited AS (
-    DELETE FROM holdfast.inherited WHERE session = %(session)s
-)
-DELETE FROM holdfast.hidden WHERE session = %(session)s;
+SELECT holdfast.detach_graph(%(session)s, %(max_dropped)s);
 
 -- name: revive_nodes
 -- bulk: session, branch, ordinal
@@ -328,12 +322,24 @@ SELECT session, branch, ordinal, 0 FROM ({doomed}) doomed
 RETURNING ordinal;
 
 -- name: refresh_first_user
+{first_user_refreshed};
+
+-- name: replace_first_user
+-- Behind a tombstone: another one is looked for only where the first is among the ids.
+{first_user_refreshed}
+   AND EXISTS (SELECT 1
+                 FROM (SELECT 1) one {owners}
+                 JOIN holdfast.node n
+                   ON n.node_id = ANY (%(node_ids)s::text[]) AND n.owner = o.owner
+                WHERE n.sequence = s.first_user_sequence);
+
+-- fragment: first_user_refreshed
 -- Looks for the first user message that is still visible.
 UPDATE holdfast.session AS s
    SET (first_user_sequence, first_user_message) = (
        SELECT f.sequence, coalesce(f.user_text, '')
          FROM (SELECT 1) one LEFT JOIN holdfast.first_user(s.key) f ON true)
- WHERE s.id = %(session_id)s;
+ WHERE s.id = %(session_id)s
 
 -- name: inherit_path
 -- Makes the path behind a position of `source` visible to `session`, by ranges of branches.

@@ -251,7 +251,20 @@ SELECT :session, :branch, n.ordinal, 1 FROM node n
 ON CONFLICT DO UPDATE SET gone = max(gone, 1);
 
 -- name: detach_graph
--- The nodes are nobody's from now on; vacuum removes those no fork has inherited.
+-- Takes a session's whole graph away from it. Some nodes that nobody inherited are removed at once,
+-- or lookups by id would meet them again with every replacement; vacuum removes the rest.
+DELETE FROM node WHERE key IN (
+    SELECT n.key
+      FROM branch b CROSS JOIN node n
+           ON n.key BETWEEN (b.id << 28)
+                            + coalesce((SELECT max(i.upto) FROM inherited i WHERE i.branch = b.id), 0)
+                        AND (b.id << 28) + 268435455
+     WHERE b.owner = :session AND b.detached = 0 LIMIT :max_dropped);
+DELETE FROM branch
+ WHERE owner = :session AND detached = 0
+   AND NOT EXISTS (SELECT 1 FROM inherited i WHERE i.branch = branch.id)
+   AND NOT EXISTS (SELECT 1 FROM node n WHERE n.key BETWEEN (branch.id << 28)
+                                                AND (branch.id << 28) + 268435455);
 UPDATE branch SET detached = 1 WHERE owner = :session AND detached = 0;
 DELETE FROM inherited WHERE session = :session;
 DELETE FROM hidden WHERE session = :session;
@@ -281,12 +294,22 @@ SELECT session, branch, ordinal, 0 FROM ({doomed}) WHERE true
 RETURNING ordinal;
 
 -- name: refresh_first_user
+{first_user_refreshed};
+
+-- name: replace_first_user
+-- Behind a tombstone: another one is looked for only where the first is among the ids.
+{first_user_refreshed}
+   AND EXISTS (SELECT 1 FROM json_each(:node_ids) j
+                 JOIN node n ON n.node_id = j.value AND n.owner IN {owners}
+                WHERE n.sequence = s.first_user_sequence);
+
+-- fragment: first_user_refreshed
 -- Looks for the first user message that is still visible.
 UPDATE session AS s
    SET (first_user_sequence, first_user_message) = (
        SELECT sequence, user_text FROM (
            SELECT * FROM ({first_user}) UNION ALL SELECT NULL, '' LIMIT 1))
- WHERE s.id = :session_id;
+ WHERE s.id = :session_id
 
 -- fragment: first_user
 SELECT n.sequence, n.user_text FROM node n JOIN branch b ON b.id = n.branch
