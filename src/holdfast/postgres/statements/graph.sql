@@ -31,8 +31,9 @@ SELECT s.key AS session, n.branch, n.ordinal + 1 AS length
 
 -- fragment: chain
 -- The branches that contribute to the path ending at `start`, leaf side first, and the ordinal
--- below which the path ends: a hidden node ends it, and so does the end of what was inherited,
--- also where the branch below has been dropped since. One segment more than `last` needs is walked, to know whether older nodes exist.
+-- below which that path ends: a hidden node ends it, and so does the end of what was inherited,
+-- also where the branch below has been dropped since.
+-- One segment more than `last` needs is walked, to know whether older nodes exist.
 chain (session, branch, owner, parent, base, upto, lowest) AS (
     SELECT start.session, b.id, b.owner, b.parent, b.base, start.length,
            greatest(start.length - coalesce(%(last)s::bigint, start.length), 0)
@@ -42,15 +43,20 @@ chain (session, branch, owner, parent, base, upto, lowest) AS (
       FROM chain JOIN holdfast.branch b ON b.id = chain.parent
      WHERE chain.base >= chain.lowest
 ),
+behind_hidden (floor) AS (
+    SELECT max((SELECT max(h.ordinal) + 1 FROM holdfast.hidden h
+                 WHERE h.session = c.session AND h.branch = c.branch AND h.ordinal < c.upto))
+      FROM chain c
+),
+within_inherited (floor) AS (
+    SELECT max(coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
+                           FROM holdfast.inherited i
+                          WHERE i.session = c.session AND i.branch = c.branch), c.upto))
+      FROM chain c WHERE c.owner <> c.session
+),
 floors (floor) AS (
-    SELECT greatest(max(greatest(
-        CASE WHEN c.owner = c.session THEN 0
-             ELSE coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
-                              FROM holdfast.inherited i
-                             WHERE i.session = c.session AND i.branch = c.branch), c.upto) END,
-        coalesce((SELECT max(h.ordinal) + 1 FROM holdfast.hidden h
-                   WHERE h.session = c.session AND h.branch = c.branch
-                     AND h.ordinal < c.upto), 0))), min(c.base))
+    SELECT greatest(coalesce((SELECT floor FROM behind_hidden), 0),
+                    coalesce((SELECT floor FROM within_inherited), 0), min(c.base))
       FROM chain c
 )
 
