@@ -209,6 +209,7 @@ SAMPLES: dict[str, Any] = {
     "limit": 100,
     "liveness": "{}",
     "max_bytes": 1_000,
+    "max_dropped": 10_000,
     "maximum": 32,
     "model": "m",
     "momentary": True,

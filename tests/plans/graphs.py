@@ -10,6 +10,8 @@ from tests.plans.work import Reads
 #: The first session has two branches, the second leaving the first; its fork sees them both.
 LONG, FORK = 3_000_001, 3_000_002
 FIRST, SECOND, OWN = 3_000_001, 3_000_002, 3_000_003
+#: What the first one had before it replaced its graph, user messages all of them.
+DETACHED = 3_000_004
 #: Nodes of each branch; where the second one leaves the first.
 NODES, BASE = 10_000, 5_000
 #: Nodes at the beginning that the first session does not see.
@@ -28,11 +30,12 @@ def rows() -> Iterator[tuple[str, str, list[tuple[Any, ...]]]]:
     )
     yield (
         "branch",
-        "id, parent, base, owner",
+        "id, parent, base, owner, detached",
         [
-            (FIRST, None, 0, LONG),
-            (SECOND, FIRST, BASE, LONG),
-            (OWN, SECOND, BASE + NODES, FORK),
+            (FIRST, None, 0, LONG, 0),
+            (SECOND, FIRST, BASE, LONG, 0),
+            (OWN, SECOND, BASE + NODES, FORK, 0),
+            (DETACHED, None, 0, LONG, 1),
         ],
     )
     yield (
@@ -51,12 +54,17 @@ def nodes() -> Iterator[tuple[Any, ...]]:
         for n in range(NODES):
             row = (owner, place * NODES + n + 1, f"{branch}-{base + n}", "message", 0, b"{}", None)
             yield (branch, base + n, *row)
+    for n in range(NODES):
+        yield (DETACHED, n, LONG, 0, f"{DETACHED}-{n}", "message", 0, b"{}", "hello")
 
 
 #: A page of 100 nodes may cost as many of each branch, and a few rows to find the branches.
 _PAGE = {"limit": 100, "after_us": None}
 
 READS = {
+    "a tombstone of what is not the first message": Reads(
+        "replace_first_user", 20, {"session_id": "long", "node_ids": [f"{SECOND}-{NODES}"]}
+    ),
     "a page of nodes": Reads(
         "list_nodes",
         2 * 100 + 3 * HIDDEN + 50,

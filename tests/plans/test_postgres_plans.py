@@ -46,6 +46,7 @@ LIGHT: dict[str, dict[str, Any]] = {
     "splice on a branch": {"session_id": "long", "keep": 100_000},
     "splice away": {"session_id": "s19996", "keep": 0, "node_id": None},
     "replace": {"start": "root", "detach": True},
+    "replace what is long": {"session_id": "long", "start": "root", "detach": True},
     "in a fork": {"session_id": "s19997"},
 }
 

@@ -76,20 +76,26 @@ async def _commit(
     light = await try_light(tx, at, prepared, momentary=momentary)
     if light is not None:
         return light
+    # COM-1, 2 and 3: the binding, the section, the clock.
     found = await _enter(tx, at, prepared, create=momentary and at.may_create)
+    # 4: a replay, of the turn or of an append.
     replay = _replayed_turn(prepared, found)
     if replay is not None:
         return await _honour_release(tx, at, prepared, replay)
     plan = _repeated(prepared, found)
     if plan is not None and plan.replayed:
         return await _honour_release(tx, at, prepared, _as_before(found.head))
+    # 5 and 6: the lease, the head.
     _judge_lease(prepared, found, momentary=momentary)
     commit = prepared.commit
     heads.must_match(commit.session_id, commit.expected_head_revision, found.head)
+    # 7 and 8: what is completed.
     done = settled(prepared, found.rows)
+    # 9: where the path begins, and the graph.
     if commit.create is not None and commit.create.start_at is not None and not found.known:
         found = await _begin_elsewhere(tx, at, prepared, found, commit.create)
     plan = plan or plan_of(prepared, found.head, found.rows, repeatable=False)
+    # 10: what a checkpoint refers to.
     _judge_refs(prepared, found)
     change = Change(prepared, found.head, plan, found.removed, done, momentary=momentary)
     await tx.conclude(*head_calls(change))

@@ -10,7 +10,7 @@ from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Any_, Keep, Tag
 from holdfast.operations import records
 from holdfast.operations.address import Address
-from holdfast.rules import splicing
+from holdfast.rules import replacing, splicing
 from holdfast.rules.commits import Prepared
 from holdfast.rules.light import Shape, shape_of
 from holdfast.rules.metadata import new_meta
@@ -66,6 +66,7 @@ def _parameters(
         **_nodes(prepared),
         **shape._asdict(),
         **splicing.returnable(),
+        "max_dropped": replacing.MAX_DROPPED,
         "bound_key": at.key,
         "momentary": momentary,
         "release": commit.release_session_execution_lease,

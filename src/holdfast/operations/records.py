@@ -69,18 +69,7 @@ def frames(row: Mapping[str, Any], execution_ref: str | None) -> list[JsonValue]
 
 def meta(row: Mapping[str, Any]) -> SessionMeta:
     """A session's metadata."""
-    return SessionMeta(
-        session_id=row["id"],
-        session_name=row["session_name"],
-        created_at_ms=row["created_at_ms"],
-        updated_at_ms=row["updated_at_ms"],
-        model=row["model"],
-        cwd=row["cwd"],
-        relation=decode_relation(row["relation"], row["id"]),
-        scope=scopes.decode_scope(row["scope"], row["id"]),
-        labels=labels(row),
-        activity_us=row["activity_us"],
-    )
+    return SessionMeta(**_described(row))
 
 
 def labels(row: Mapping[str, Any]) -> dict[str, str]:
@@ -92,22 +81,29 @@ def labels(row: Mapping[str, Any]) -> dict[str, str]:
 def listing(row: Mapping[str, Any]) -> SessionListing:
     """One line of a listing."""
     return SessionListing(
-        session_id=row["id"],
-        session_name=row["session_name"],
-        created_at_ms=row["created_at_ms"],
-        updated_at_ms=row["updated_at_ms"],
-        activity_us=row["activity_us"],
-        cwd=row["cwd"],
-        model=row["model"],
-        relation=decode_relation(row["relation"], row["id"]),
-        scope=scopes.decode_scope(row["scope"], row["id"]),
-        labels=labels(row),
+        **_described(row),
         head_revision=row["head_revision"],
         node_count=row["node_count"],
         user_message_count=row["user_message_count"],
         first_user_message=row["first_user_message"],
         config=config(row, row["id"]) if row["configured"] else None,
     )
+
+
+def _described(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What metadata and a line of a listing both say."""
+    return {
+        "session_id": row["id"],
+        "session_name": row["session_name"],
+        "created_at_ms": row["created_at_ms"],
+        "updated_at_ms": row["updated_at_ms"],
+        "activity_us": row["activity_us"],
+        "cwd": row["cwd"],
+        "model": row["model"],
+        "relation": decode_relation(row["relation"], row["id"]),
+        "scope": scopes.decode_scope(row["scope"], row["id"]),
+        "labels": labels(row),
+    }
 
 
 def _json(stored: str | bytes, record_kind: str, key: str) -> Any:

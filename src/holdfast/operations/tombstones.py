@@ -23,7 +23,7 @@ def tombstone(env: Settings, at: Address, node_ids: Collection[str]) -> Steps[in
             call("enter_section", session_id=at.session_id, create=False),
             call("forget_tombstoned", **target),
             call("tombstone", **target),
-            call("refresh_first_user", session_id=at.session_id),
+            call("replace_first_user", session_id=at.session_id, node_ids=ids),
         )
         at.met(entered[0] if entered else None)
         return len(hidden)

@@ -12,7 +12,7 @@ from holdfast.model.graph import Node
 from holdfast.model.sessions import SessionCreate
 from holdfast.model.values import Keep
 from holdfast.operations.settling import Settled, settling_calls
-from holdfast.rules import stamps
+from holdfast.rules import replacing, stamps
 from holdfast.rules.commits import Prepared
 from holdfast.rules.graph import Placed, Plan
 from holdfast.rules.metadata import new_meta
@@ -94,7 +94,7 @@ def head_calls(change: Change) -> list[Call]:
 def _graph_calls(change: Change) -> Iterator[Call]:
     plan, session = change.plan, change.session
     if plan.detach:
-        yield call("detach_graph", session=session)
+        yield call("detach_graph", session=session, max_dropped=replacing.MAX_DROPPED)
     for tail in plan.deleted:
         yield call(
             "delete_tail",

@@ -79,8 +79,11 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepared:
     """Check a commit as COM-1 (1) says and encode what it carries."""
     _check_envelope(commit, momentary=momentary)
+    spent = usage.check_deltas(commit.usage_deltas)
     outbox = _outbox(commit, env)
+    _check_stamp(commit)
     completed = _completed(commit)
+    _check_release(commit)
     drafts = _drafts(commit.graph, env)
     config = state.config(commit.config, env)
     frames = state.frames(commit.agent_frames, commit.current_agent_frame_id, env)
@@ -94,13 +97,13 @@ def prepare(commit: RuntimeCommit, env: Settings, *, momentary: bool) -> Prepare
         model=state.model_named(commit.config),
         frames=frames,
         checkpoint=checkpoint,
-        usage=_merged(usage.check_deltas(commit.usage_deltas)),
+        usage=_merged(spent),
         completed=completed,
         outbox=outbox,
         attachment_ids=attachments.attachment_ids(
             commit.committed_attachment_ids, "committed_attachment_ids"
         ),
-        hash=_stamp_hash(commit),
+        hash=None if commit.turn_commit is None else _hash(commit, commit.turn_commit),
     )
     checks.at_most(_size(prepared), MAX_COMMIT_BYTES, "commit")
     return prepared
@@ -126,7 +129,10 @@ def _check_lease(commit: RuntimeCommit, *, momentary: bool) -> None:
         _refuse(release, "release_session_execution_lease")
     elif lease is not None:
         leases.check_lease(lease, "session_execution_lease")
-    elif release:
+
+
+def _check_release(commit: RuntimeCommit) -> None:
+    if commit.release_session_execution_lease and commit.session_execution_lease is None:
         raise InvalidArgument("release_session_execution_lease", "there is no lease to release")
 
 
@@ -155,18 +161,22 @@ def _outbox(commit: RuntimeCommit, env: Settings) -> list[queue.Batch]:
     return batches
 
 
-def _stamp_hash(commit: RuntimeCommit) -> str | None:
+def _check_stamp(commit: RuntimeCommit) -> None:
     stamp = commit.turn_commit
     if stamp is None:
-        return None
+        return
     checks.record(stamp, TurnStamp, "turn_commit")
     checks.identifier(stamp.turn_id, "turn_commit.turn_id")
+    if stamp.session_id != commit.session_id:
+        attempted = _hash(commit, stamp)
+        raise RuntimeTurnCommitConflict(commit.session_id, stamp.turn_id, None, attempted)
+
+
+def _hash(commit: RuntimeCommit, stamp: TurnStamp) -> str:
     given = stamp.turn_commit_hash
     attempted = turn_commit_hash(commit) if given is None else given
-    checks.text(attempted, "turn_commit.turn_commit_hash", checks.KEY_BYTES, allow_empty=False)
-    if stamp.session_id != commit.session_id:
-        raise RuntimeTurnCommitConflict(commit.session_id, stamp.turn_id, None, attempted)
-    return attempted
+    field = "turn_commit.turn_commit_hash"
+    return checks.text(attempted, field, checks.KEY_BYTES, allow_empty=False)
 
 
 # --- nodes -------------------------------------------------------------------------------

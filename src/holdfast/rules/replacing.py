@@ -10,6 +10,9 @@ from holdfast.model.values import Keep
 from holdfast.rules.graph import EMPTY, Draft, Plan, Position
 from holdfast.rules.placing import Placer, leaf_position, refuse_repeated
 
+#: How many of the nodes it had a replaced graph gives up at once; vacuum removes what is left.
+MAX_DROPPED = 10_000
+
 _UNSEEN, _OPEN, _DONE = range(3)
 
 

@@ -31,8 +31,9 @@ SELECT s.key AS session, n.branch, n.ordinal + 1 AS length
 
 -- fragment: chain
 -- The branches that contribute to the path ending at `start`, leaf side first, and the ordinal
--- below which the path ends: a hidden node ends it, and so does the end of what was inherited,
--- also where the branch below has been dropped since. One segment more than `last` needs is walked, to know whether older nodes exist.
+-- below which that path ends: a hidden node ends it, and so does the end of what was inherited,
+-- also where the branch below has been dropped since.
+-- One segment more than `last` needs is walked, to know whether older nodes exist.
 chain (session, branch, owner, parent, base, upto, lowest) AS (
     SELECT start.session, b.id, b.owner, b.parent, b.base, start.length,
            greatest(start.length - coalesce(%(last)s::bigint, start.length), 0)
@@ -42,15 +43,20 @@ chain (session, branch, owner, parent, base, upto, lowest) AS (
       FROM chain JOIN holdfast.branch b ON b.id = chain.parent
      WHERE chain.base >= chain.lowest
 ),
+behind_hidden (floor) AS (
+    SELECT max((SELECT max(h.ordinal) + 1 FROM holdfast.hidden h
+                 WHERE h.session = c.session AND h.branch = c.branch AND h.ordinal < c.upto))
+      FROM chain c
+),
+within_inherited (floor) AS (
+    SELECT max(coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
+                           FROM holdfast.inherited i
+                          WHERE i.session = c.session AND i.branch = c.branch), c.upto))
+      FROM chain c WHERE c.owner <> c.session
+),
 floors (floor) AS (
-    SELECT greatest(max(greatest(
-        CASE WHEN c.owner = c.session THEN 0
-             ELSE coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
-                              FROM holdfast.inherited i
-                             WHERE i.session = c.session AND i.branch = c.branch), c.upto) END,
-        coalesce((SELECT max(h.ordinal) + 1 FROM holdfast.hidden h
-                   WHERE h.session = c.session AND h.branch = c.branch
-                     AND h.ordinal < c.upto), 0))), min(c.base))
+    SELECT greatest(coalesce((SELECT floor FROM behind_hidden), 0),
+                    coalesce((SELECT floor FROM within_inherited), 0), min(c.base))
       FROM chain c
 )
 
@@ -291,13 +297,7 @@ SELECT %(session)s, n.branch, n.ordinal, 1 FROM holdfast.node n
 ON CONFLICT (session, branch, ordinal) DO UPDATE SET gone = greatest(h.gone, 1::smallint);
 
 -- name: detach_graph
--- The nodes are nobody's from now on; vacuum removes those no fork has inherited.
-WITH detached AS (
-    UPDATE holdfast.branch SET detached = 1 WHERE owner = %(session)s AND detached = 0
-), disinherited AS (
-    DELETE FROM holdfast.inherited WHERE session = %(session)s
-)
-DELETE FROM holdfast.hidden WHERE session = %(session)s;
+SELECT holdfast.detach_graph(%(session)s, %(max_dropped)s);
 
 -- name: revive_nodes
 -- bulk: session, branch, ordinal
@@ -329,12 +329,24 @@ SELECT session, branch, ordinal, 0 FROM ({doomed}) doomed
 RETURNING ordinal;
 
 -- name: refresh_first_user
+{first_user_refreshed};
+
+-- name: replace_first_user
+-- Behind a tombstone: another one is looked for only where the first is among the ids.
+{first_user_refreshed}
+   AND EXISTS (SELECT 1
+                 FROM (SELECT 1) one {owners}
+                 JOIN holdfast.node n
+                   ON n.node_id = ANY (%(node_ids)s::text[]) AND n.owner = o.owner
+                WHERE n.sequence = s.first_user_sequence);
+
+-- fragment: first_user_refreshed
 -- Looks for the first user message that is still visible.
 UPDATE holdfast.session AS s
    SET (first_user_sequence, first_user_message) = (
        SELECT f.sequence, coalesce(f.user_text, '')
          FROM (SELECT 1) one LEFT JOIN holdfast.first_user(s.key) f ON true)
- WHERE s.id = %(session_id)s;
+ WHERE s.id = %(session_id)s
 
 -- name: inherit_path
 -- Makes the path behind a position of `source` visible to `session`, by ranges of branches.

@@ -11,7 +11,7 @@ SELECT * FROM holdfast.light_commit(
     %(created_at_ms)s::bigint, %(model)s::text, %(cwd)s::text, %(relation)s::text,
     %(relation_kind)s::text, %(parent_session_id)s::text, %(scope)s::bytea,
     %(label_names)s::text[], %(label_values)s::text[], %(start)s::text, %(anchor)s::text,
-    %(keep)s::bigint, %(limit)s::bigint, %(max_bytes)s::bigint, %(detach)s::boolean, %(node_id)s::text[], %(kind)s::text[],
+    %(keep)s::bigint, %(limit)s::bigint, %(max_bytes)s::bigint, %(detach)s::boolean, %(max_dropped)s::bigint, %(node_id)s::text[], %(kind)s::text[],
     %(enc)s::bigint[], %(node_tag)s::text[], %(body)s::bytea[], %(caused_by)s::text[],
     %(agent_frame_id)s::text[], %(role)s::text[], %(preview)s::text[], %(at_us)s::bigint[],
     %(user_text)s::text[]);

@@ -76,7 +76,7 @@ CREATE TABLE head_state (
 );
 
 -- A branch leaves its parent after `base` nodes and goes on by itself. Its owner made it and alone
--- appends to it; a session that replaced its graph has detached the branches it had.
+-- appends to it; a session that replaced its graph has detached what was left of those it had.
 CREATE TABLE branch (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     parent INTEGER,
@@ -84,7 +84,7 @@ CREATE TABLE branch (
     owner INTEGER NOT NULL,
     detached INTEGER NOT NULL DEFAULT 0
 );
-CREATE INDEX branch_by_owner ON branch (owner);
+CREATE INDEX branch_by_owner ON branch (owner) WHERE detached = 0;
 CREATE INDEX branch_detached ON branch (id) WHERE detached = 1;
 CREATE INDEX branch_by_parent ON branch (parent, base) WHERE parent IS NOT NULL;
 

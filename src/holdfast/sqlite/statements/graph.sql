@@ -1,5 +1,13 @@
 -- The graph: what a session sees of branches, its own and inherited ones, less what is hidden.
 
+-- fragment: ordinal_bits
+-- A node's key is its branch, shifted, and its ordinal, which is below MAX_PATH_LENGTH.
+28
+
+-- fragment: last_ordinal
+-- MAX_PATH_LENGTH - 1
+268435455
+
 -- fragment: sees
 -- Whether session `s` sees, or once saw, the node at (b.id, n.ordinal).
 (b.owner = s.key AND b.detached = 0
@@ -29,8 +37,9 @@ SELECT s.key AS session, n.branch, n.ordinal + 1 AS length
 
 -- fragment: chain
 -- The branches that contribute to the path ending at `start`, leaf side first, and the ordinal
--- below which the path ends: a hidden node ends it, and so does the end of what was inherited,
--- also where the branch below has been dropped since. One segment more than `last` needs is walked, to know whether older nodes exist.
+-- below which that path ends: a hidden node ends it, and so does the end of what was inherited,
+-- also where the branch below has been dropped since.
+-- One segment more than `last` needs is walked, to know whether older nodes exist.
 chain (session, branch, owner, parent, base, upto, lowest) AS (
     SELECT start.session, b.id, b.owner, b.parent, b.base, start.length,
            max(start.length - coalesce(:last, start.length), 0)
@@ -40,23 +49,28 @@ chain (session, branch, owner, parent, base, upto, lowest) AS (
       FROM chain JOIN branch b ON b.id = chain.parent
      WHERE chain.base >= chain.lowest
 ),
+behind_hidden (floor) AS (
+    SELECT max((SELECT max(h.ordinal) + 1 FROM hidden h
+                 WHERE h.session = c.session AND h.branch = c.branch AND h.ordinal < c.upto))
+      FROM chain c
+),
+within_inherited (floor) AS (
+    SELECT max(coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
+                           FROM inherited i
+                          WHERE i.session = c.session AND i.branch = c.branch), c.upto))
+      FROM chain c WHERE c.owner <> c.session
+),
 floors (floor) AS (
-    SELECT max(max(max(
-        CASE WHEN c.owner = c.session THEN 0
-             ELSE coalesce((SELECT CASE WHEN i.start > c.base THEN i.start ELSE 0 END
-                              FROM inherited i
-                             WHERE i.session = c.session AND i.branch = c.branch), c.upto) END,
-        coalesce((SELECT max(h.ordinal) + 1 FROM hidden h
-                   WHERE h.session = c.session AND h.branch = c.branch
-                     AND h.ordinal < c.upto), 0))), min(c.base))
+    SELECT max(coalesce((SELECT floor FROM behind_hidden), 0),
+               coalesce((SELECT floor FROM within_inherited), 0), min(c.base))
       FROM chain c
 )
 
 -- fragment: path_nodes
 SELECT n.ordinal, f.floor, {node_columns}
   FROM floors f CROSS JOIN chain c CROSS JOIN node n
- WHERE n.key BETWEEN (c.branch << 28) + max(c.base, c.lowest, f.floor)
-                 AND (c.branch << 28) + c.upto - 1
+ WHERE n.key BETWEEN (c.branch << {ordinal_bits}) + max(c.base, c.lowest, f.floor)
+                 AND (c.branch << {ordinal_bits}) + c.upto - 1
  ORDER BY n.ordinal
 
 -- fragment: head_path
@@ -105,9 +119,9 @@ SELECT 0, 0, {node_columns}
   CROSS JOIN node n ON n.branch = i.branch
          AND n.sequence > max(:after_sequence,
                               (SELECT e.sequence - 1 FROM node e
-                                WHERE e.key = (i.branch << 28) + i.start))
+                                WHERE e.key = (i.branch << {ordinal_bits}) + i.start))
          AND n.sequence <= (SELECT e.sequence FROM node e
-                             WHERE e.key = (i.branch << 28) + i.upto - 1)
+                             WHERE e.key = (i.branch << {ordinal_bits}) + i.upto - 1)
  WHERE s.id = :session_id AND {late_enough} AND {visible}
  ORDER BY 3 LIMIT :limit;
 
@@ -144,7 +158,7 @@ WITH wanted (key, compared) AS (
       JOIN node k ON k.node_id = j.value AND k.owner IN {owners}
      WHERE s.id = :session_id
      UNION ALL
-    SELECT (branch << 28) + length - 1, 0 FROM session WHERE id = :session_id AND length > 0
+    SELECT (branch << {ordinal_bits}) + length - 1, 0 FROM session WHERE id = :session_id AND length > 0
 )
 SELECT n.node_id, n.branch, n.ordinal, n.parent_id, n.user_text,
        coalesce(h.gone = 0, false) AS tombstoned, coalesce(h.gone > 0, false) AS gone,
@@ -173,11 +187,11 @@ SELECT c.branch, c.base, c.upto, c.owner = c.session AS owned,
        coalesce((SELECT max(o.base) FROM branch o
                   WHERE o.parent = c.branch
                     AND o.id NOT IN (SELECT branch FROM chain)), 0) AS other_base,
-       EXISTS (SELECT 1 FROM node k WHERE k.key BETWEEN (c.branch << 28) + c.upto
-                                                    AND (c.branch << 28) + 268435455) AS beyond,
+       EXISTS (SELECT 1 FROM node k WHERE k.key BETWEEN (c.branch << {ordinal_bits}) + c.upto
+                                                    AND (c.branch << {ordinal_bits}) + {last_ordinal}) AS beyond,
        f.floor, {cut} AS cut,
        (SELECT k.node_id FROM chain e
-          JOIN node k ON k.key = (e.branch << 28) + {cut} - 1
+          JOIN node k ON k.key = (e.branch << {ordinal_bits}) + {cut} - 1
          WHERE {cut} > e.base AND {cut} <= e.upto AND {cut} > f.floor) AS kept_leaf_id
   FROM floors f CROSS JOIN chain c
  ORDER BY c.upto DESC, c.base DESC;
@@ -196,9 +210,9 @@ WITH RECURSIVE
 measured (ordinal, bytes) AS (
     SELECT p.ordinal, sum({node_bytes}) OVER (ORDER BY p.ordinal DESC)
       FROM floors f CROSS JOIN chain c CROSS JOIN node p
-     WHERE p.key BETWEEN (c.branch << 28)
+     WHERE p.key BETWEEN (c.branch << {ordinal_bits})
                          + max(c.base, {cut}, (SELECT length FROM start) - :limit)
-                     AND (c.branch << 28) + c.upto - 1
+                     AND (c.branch << {ordinal_bits}) + c.upto - 1
 ),
 returned (since) AS (
     -- The leaf at least, whatever its size.
@@ -207,7 +221,7 @@ returned (since) AS (
 )
 SELECT n.ordinal, f.floor, {node_columns}
   FROM floors f CROSS JOIN returned r CROSS JOIN chain c CROSS JOIN node n
- WHERE n.key BETWEEN (c.branch << 28) + max(c.base, r.since) AND (c.branch << 28) + c.upto - 1
+ WHERE n.key BETWEEN (c.branch << {ordinal_bits}) + max(c.base, r.since) AND (c.branch << {ordinal_bits}) + c.upto - 1
  ORDER BY n.ordinal;
 
 -- fragment: node_bytes
@@ -221,7 +235,7 @@ WITH RECURSIVE
 SELECT count(*) AS nodes, count(n.user_text) AS users,
        min(CASE WHEN n.user_text IS NOT NULL THEN n.sequence END) AS first_user
   FROM floors f CROSS JOIN chain c CROSS JOIN node n
- WHERE n.key BETWEEN (c.branch << 28) + max(c.base, {cut}) AND (c.branch << 28) + c.upto - 1;
+ WHERE n.key BETWEEN (c.branch << {ordinal_bits}) + max(c.base, {cut}) AND (c.branch << {ordinal_bits}) + c.upto - 1;
 
 -- name: reserve_branches
 -- Ids of branches are never used twice; nobody else can reserve while we hold the write lock.
@@ -236,23 +250,36 @@ INSERT INTO branch (id, parent, base, owner) VALUES :rows;
 -- bulk: branch, ordinal, owner, sequence, node_id, parent_id, kind, enc, tag, body, caused_by, agent_frame_id, role, preview, at_us, user_text
 INSERT INTO node (key, owner, sequence, node_id, parent_id, kind, enc, tag, body, caused_by,
                   agent_frame_id, role, preview, at_us, user_text)
-SELECT (column1 << 28) | column2, column3, column4, column5, column6, column7, column8, column9,
+SELECT (column1 << {ordinal_bits}) | column2, column3, column4, column5, column6, column7, column8, column9,
        column10, column11, column12, column13, column14, column15, column16
   FROM (VALUES :rows);
 
 -- name: delete_tail
-DELETE FROM node WHERE key BETWEEN (:branch << 28) + :start AND (:branch << 28) + 268435455;
+DELETE FROM node WHERE key BETWEEN (:branch << {ordinal_bits}) + :start AND (:branch << {ordinal_bits}) + {last_ordinal};
 DELETE FROM hidden WHERE session = :session AND branch = :branch AND ordinal >= :start;
 DELETE FROM branch WHERE id = :branch AND :drop_branch;
 
 -- name: hide_tail
 INSERT INTO hidden (session, branch, ordinal, gone)
 SELECT :session, :branch, n.ordinal, 1 FROM node n
- WHERE n.key BETWEEN (:branch << 28) + :start AND (:branch << 28) + :upto - 1
+ WHERE n.key BETWEEN (:branch << {ordinal_bits}) + :start AND (:branch << {ordinal_bits}) + :upto - 1
 ON CONFLICT DO UPDATE SET gone = max(gone, 1);
 
 -- name: detach_graph
--- The nodes are nobody's from now on; vacuum removes those no fork has inherited.
+-- Takes a session's whole graph away from it. Some nodes that nobody inherited are removed at once,
+-- or lookups by id would meet them again with every replacement; vacuum removes the rest.
+DELETE FROM node WHERE key IN (
+    SELECT n.key
+      FROM branch b CROSS JOIN node n
+           ON n.key BETWEEN (b.id << {ordinal_bits})
+                            + coalesce((SELECT max(i.upto) FROM inherited i WHERE i.branch = b.id), 0)
+                        AND (b.id << {ordinal_bits}) + {last_ordinal}
+     WHERE b.owner = :session AND b.detached = 0 LIMIT :max_dropped);
+DELETE FROM branch
+ WHERE owner = :session AND detached = 0
+   AND NOT EXISTS (SELECT 1 FROM inherited i WHERE i.branch = branch.id)
+   AND NOT EXISTS (SELECT 1 FROM node n WHERE n.key BETWEEN (branch.id << {ordinal_bits})
+                                                AND (branch.id << {ordinal_bits}) + {last_ordinal});
 UPDATE branch SET detached = 1 WHERE owner = :session AND detached = 0;
 DELETE FROM inherited WHERE session = :session;
 DELETE FROM hidden WHERE session = :session;
@@ -282,12 +309,22 @@ SELECT session, branch, ordinal, 0 FROM ({doomed}) WHERE true
 RETURNING ordinal;
 
 -- name: refresh_first_user
+{first_user_refreshed};
+
+-- name: replace_first_user
+-- Behind a tombstone: another one is looked for only where the first is among the ids.
+{first_user_refreshed}
+   AND EXISTS (SELECT 1 FROM json_each(:node_ids) j
+                 JOIN node n ON n.node_id = j.value AND n.owner IN {owners}
+                WHERE n.sequence = s.first_user_sequence);
+
+-- fragment: first_user_refreshed
 -- Looks for the first user message that is still visible.
 UPDATE session AS s
    SET (first_user_sequence, first_user_message) = (
        SELECT sequence, user_text FROM (
            SELECT * FROM ({first_user}) UNION ALL SELECT NULL, '' LIMIT 1))
- WHERE s.id = :session_id;
+ WHERE s.id = :session_id
 
 -- fragment: first_user
 SELECT n.sequence, n.user_text FROM node n JOIN branch b ON b.id = n.branch
@@ -307,7 +344,7 @@ SELECT :session, c.branch, c.owner, max(c.base, f.floor), c.upto
 -- name: locate_head
 -- The head's position, if its leaf can be seen.
 SELECT s.key AS session, s.branch, s.length
-  FROM session s JOIN node n ON n.key = (s.branch << 28) + s.length - 1
+  FROM session s JOIN node n ON n.key = (s.branch << {ordinal_bits}) + s.length - 1
  WHERE s.id = :session_id AND s.length > 0 AND {visible};
 
 -- name: adopt_path
@@ -318,8 +355,8 @@ UPDATE session
                       WHERE i.session = :session),
        user_message_count = (SELECT count(n.user_text)
                                FROM inherited i
-                               JOIN node n ON n.key BETWEEN (i.branch << 28) + i.start
-                                                        AND (i.branch << 28) + i.upto - 1
+                               JOIN node n ON n.key BETWEEN (i.branch << {ordinal_bits}) + i.start
+                                                        AND (i.branch << {ordinal_bits}) + i.upto - 1
                               WHERE i.session = :session)
  WHERE key = :session;
 

@@ -17,6 +17,7 @@ from holdfast import (
     InvalidArgument,
     LeaseLost,
     MissingBlob,
+    QueuedWorkBatchDraft,
     QueuedWorkClaimSuperseded,
     QueuedWorkCompletion,
     RuntimeTurnCommitConflict,
@@ -26,6 +27,7 @@ from holdfast import (
     Tag,
     TurnInputClaimSuperseded,
     TurnInputCompletion,
+    UnsettledQueuedWorkClaim,
 )
 from holdfast.testing.contract.samples import (
     chain,
@@ -65,6 +67,43 @@ IN_ORDER: list[tuple[dict[str, Any], type[Exception]]] = [
     (DANGLING, GraphIntegrity),
     (UNSTORED, MissingBlob),
 ]
+
+ELSEWHERE = {"session_id": "other", "claim_id": "c", "claim_token": "t"}
+TWICE = [TurnInputCompletion(**STALE, input_ids=["i"])] * 2
+#: The same within the first step, with the field that is named where an argument is refused.
+STATIC_ORDER: dict[str, tuple[dict[str, Any], type[Exception], str | None]] = {
+    "counters": (STATIC, InvalidArgument, "usage_deltas[0].usage.input_tokens"),
+    "outbox": (
+        {
+            "enqueued_queue_batches": [
+                QueuedWorkBatchDraft(session_id="other", payloads=[{"type": "x"}])
+            ]
+        },
+        SessionBindingMismatch,
+        None,
+    ),
+    "stamp": ({"turn_commit": turn("t1", "other")}, RuntimeTurnCommitConflict, None),
+    "completion": (
+        {"completed_queue_claims": [QueuedWorkCompletion(**ELSEWHERE, batch_ids=["b"])]},
+        QueuedWorkClaimSuperseded,
+        None,
+    ),
+    "repeated": (
+        {"completed_turn_input_claims": TWICE},
+        InvalidArgument,
+        "completed_turn_input_claims",
+    ),
+    "originating": (
+        {"originating_claims": [QueuedWorkCompletion(**STALE, batch_ids=["b"])]},
+        UnsettledQueuedWorkClaim,
+        None,
+    ),
+    "release": (
+        {"session_execution_lease": None, "release_session_execution_lease": True},
+        InvalidArgument,
+        "release_session_execution_lease",
+    ),
+}
 
 
 @pytest.fixture
@@ -111,6 +150,18 @@ def test_of_all_faults_left_the_first_decides(store: Any, lease: Any, first: int
 def test_what_is_wrong_in_itself_comes_before_all_that_is_stored(store: Any, lease: Any) -> None:
     with pytest.raises(InvalidArgument):
         attempt(store, lease, STATIC, REPLAYED, UNLEASED, BEHIND, DANGLING, UNSTORED)
+
+
+@pytest.mark.scenario("COM-T14")
+@pytest.mark.parametrize("first", STATIC_ORDER)
+def test_of_what_is_wrong_in_itself_the_first_decides(store: Any, lease: Any, first: str) -> None:
+    names = list(STATIC_ORDER)
+    _, error, field = STATIC_ORDER[first]
+
+    with pytest.raises(error) as refused:
+        attempt(store, lease, *(STATIC_ORDER[name][0] for name in names[names.index(first) :]))
+
+    assert getattr(refused.value, "field", None) == field
 
 
 @pytest.mark.scenario("COM-T14")

@@ -14,6 +14,7 @@ from holdfast import (
     InvalidArgument,
     Node,
     ReplaceFull,
+    SessionCreate,
     Unchanged,
 )
 from holdfast.testing.contract.samples import (
@@ -25,6 +26,7 @@ from holdfast.testing.contract.samples import (
     path_ids,
     put,
 )
+from holdfast.testing.world import World
 
 
 def under(parent: Any, *node_ids: str) -> Append:
@@ -284,3 +286,30 @@ def test_a_branch_switch_is_a_commit_without_nodes(store: Any) -> None:
 
     assert path_ids(store) == ["a"]
     assert full_ids(store) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"agent_frames": [], "current_agent_frame_id": ""}], ids=["light", "whole"]
+)
+def test_replacements_do_not_pile_up(
+    world: World, store: Any, content: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    branch = Append([message("z", parent_node_id="a")])
+    for number in range(5):
+        nodes = [message(each, str(number)) for each in "abc"]
+        put(store, "s1", graph=ReplaceFull(nodes), **content)
+        put(store, "s1", graph=branch)
+    assert world.sql(store, "SELECT count(*) FROM {node}") == [(4,)]
+    assert world.sql(store, "SELECT count(*) FROM {branch}") == [(2,)]
+
+    store.sessions.fork("s1", SessionCreate(session_id="fork"), leaf="b")
+    monkeypatch.setattr("holdfast.rules.replacing.MAX_DROPPED", 1)
+    put(store, "s1", graph=ReplaceFull([message("a", "last")]), **content)
+    assert path_ids(store, "fork") == ["a", "b"]
+    assert full_ids(store) == ["a"]
+    # Of `c` and `z` one is left, whichever it is.
+    assert world.sql(store, "SELECT count(*) FROM {node}") == [(4,)]
+
+    store.maintenance.vacuum()
+    assert world.sql(store, "SELECT count(*) FROM {node}") == [(3,)]
+    assert path_ids(store, "fork") == ["a", "b"]
