@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 from holdfast import AttachmentNotFound
+from holdfast.engine import prepared
+from holdfast.operations.attachments import store_name
 from tests.faults.stage import InjectedFault, Stage
 
 SMALL = b"content"
@@ -43,6 +45,13 @@ def put_broken(store: Any) -> None:
 
     with suppress(SourceBroke):
         store.attachments.put("s1", source())
+
+
+def name_store(store: Any) -> str:
+    """What the store is called in byte backends; the first to ask gives the name."""
+    core = store._core
+    name: str = core.run(prepared(store_name, core.settings))
+    return name
 
 
 PUTS = {"small": _put(SMALL), "large": _put(LARGE), "stream": _put_stream}
@@ -111,6 +120,16 @@ def test_a_put_that_failed_is_readable_whole_or_not_at_all(
         _is_swept(stage)
 
     assert outcomes.count(False) > 4
+    assert outcomes[-1]
+
+
+def test_a_store_that_was_not_named_at_first_has_one_name_afterwards(stage: Stage) -> None:
+    outcomes = []
+    for done in _at_every_moment(stage, lambda _: None, name_store):
+        outcomes.append(done)
+        assert name_store(stage.store) == name_store(stage.store)
+
+    assert outcomes.count(False) > 1
     assert outcomes[-1]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast import statements
 from tests.faults.scenarios import Scenario
 from tests.faults.stage import Stage
-from tests.faults.test_attachments import PUTS, prepare_sweep, put_broken, sweep
+from tests.faults.test_attachments import PUTS, name_store, prepare_sweep, put_broken, sweep
 from tests.faults.test_every_statement import LEVERS, WRITES
 
 _WRITING = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE [a-z{])")
@@ -23,6 +23,7 @@ def _alone(act: Callable[[Any], Any]) -> Scenario:
 _ATTACHMENTS = {
     **{f"put_{name}": _alone(put) for name, put in PUTS.items()},
     "put_broken": _alone(put_broken),
+    "name_store": _alone(name_store),
     "sweep": Scenario(prepare_sweep, lambda store, _: sweep(store)),
 }
 

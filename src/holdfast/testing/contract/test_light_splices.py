@@ -135,7 +135,7 @@ CASES = {
     "behind a fork": Case(with_a_fork("c"), Splice(3), "abc", "def"),
     "below a fork": Case(with_a_fork("d"), Splice(3), "abc", "def", WHOLE),
     "before the end": Case(moved_back, Splice(-1), "abc", "d", WHOLE),
-    "before what was removed": Case(shortened, Splice(-1), "abc", "d", WHOLE),
+    "before what was removed": Case(shortened, Splice(-1), "abc", "d"),
 }
 
 
