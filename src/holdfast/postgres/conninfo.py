@@ -62,6 +62,18 @@ def from_url(url: str, settings: Settings) -> str:
     return make_conninfo("", **ours)
 
 
+def try_out(conninfo: str) -> None:
+    """Let libpq judge the rest, as it does before it connects: to a place that is not there."""
+    given = conninfo_to_dict(conninfo)
+    elsewhere = {**given, "host": _NOWHERE, "hostaddr": "", "port": ""}
+    tried = pq.PGconn.connect_start(make_conninfo("", **elsewhere).encode())
+    words = tried.get_error_message()
+    tried.finish()
+    if _NOWHERE not in words:
+        wrong = next((f"its {name}" for name in given if name in words), "one of its parameters")
+        raise InvalidArgument("url", f"{wrong} is not valid")
+
+
 def refused(words: str) -> Failure:
     """An attempt to connect that failed: it may be made again, unless that is hopeless."""
     return Failure(" ".join(words.split()), lost=not _HOPELESS.search(words))
@@ -79,7 +91,6 @@ def _check(given: dict[str, Any]) -> None:
     for name in _NUMBERS:
         if not _is_between(str(given.get(name, 0)), -(2**31), 2**31 - 1):
             raise InvalidArgument("url", f"its {name} is not a number")
-    _try_out(given)
 
 
 def _check_host(host: str) -> None:
@@ -95,14 +106,3 @@ def _check_host(host: str) -> None:
 
 def _is_between(text: str, lowest: int, highest: int) -> bool:
     return bool(re.fullmatch(r"-?[0-9]{1,10}", text)) and lowest <= int(text) <= highest
-
-
-def _try_out(given: dict[str, Any]) -> None:
-    """Let libpq judge the rest, as it does before it connects: to a place that is not there."""
-    elsewhere = {**given, "host": _NOWHERE, "hostaddr": "", "port": ""}
-    tried = pq.PGconn.connect_start(make_conninfo("", **elsewhere).encode())
-    words = tried.get_error_message()
-    tried.finish()
-    if _NOWHERE not in words:
-        wrong = next((f"its {name}" for name in given if name in words), "one of its parameters")
-        raise InvalidArgument("url", f"{wrong} is not valid")

@@ -44,6 +44,7 @@ class Connections:
         """A connection to look at the database with, before anything else; close with `done`."""
         if self._pool is not None:
             return self._first_lent(self._pool)
+        conninfo.try_out(self._conninfo)
         try:
             return self._remember(self._connect())
         except psycopg.Error as error:

@@ -43,7 +43,7 @@ from tests.unit.postgres.kit import Make, changed_url, put, unopened, write_file
 def test_a_wrong_url_is_an_invalid_argument(wrong: Any, reason: str, tmp_path: Path) -> None:
     write_files(tmp_path)
     with pytest.raises(InvalidArgument) as refused:
-        unopened(wrong, tmp_path)
+        unopened(wrong, tmp_path).open()
     assert (refused.value.field, refused.value.reason) == ("url", reason)
 
 
