@@ -43,7 +43,8 @@ def demo(extra: list[str]) -> int:
 def test(extra: list[str]) -> int:
     """Run all tests, on SQLite and on a PostgreSQL server that the tests start themselves."""
     say("tests: SQLite file, SQLite memory, PostgreSQL; async and blocking")
-    workers = [] if any(argument.startswith("-n") for argument in extra) else ["-n", "2"]
+    # One more than most machines of two cores have: tests of waiting leave time to others.
+    workers = [] if any(argument.startswith("-n") for argument in extra) else ["-n", "3"]
     return run("-m", "pytest", *workers, *extra)
 
 
