@@ -43,7 +43,7 @@ def demo(extra: list[str]) -> int:
 def test(extra: list[str]) -> int:
     """Run all tests, on SQLite and on a PostgreSQL server that the tests start themselves."""
     say("tests: SQLite file, SQLite memory, PostgreSQL; async and blocking")
-    # One more than most machines of two cores have: tests of waiting leave time to others.
+    # More than the cores of a small machine: half of a test's time is waiting.
     workers = [] if any(argument.startswith("-n") for argument in extra) else ["-n", "3"]
     return run("-m", "pytest", *workers, *extra)
 
