@@ -75,11 +75,6 @@ def is_live(row: LeaseRow | None, now_ms: int) -> bool:
     return row is not None and row["owner_id"] is not None and bool(row["expires_at_ms"] > now_ms)
 
 
-def valid_fence(lease: Lease | None, row: LeaseRow | None, now_ms: int) -> bool:
-    """Whether a lease of this row's session proves the right to write."""
-    return lease is not None and row is not None and _names(lease, row) and is_live(row, now_ms)
-
-
 def why_lost(
     lease: Lease | None, row: LeaseRow | None, now_ms: int, *, session_id: str | None = None
 ) -> LeaseLost | None:

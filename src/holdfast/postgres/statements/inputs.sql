@@ -154,6 +154,7 @@ chosen AS MATERIALIZED (
 )
 
 -- fragment: claim_them
+-- The end of both claims, from what they set alike to what they answer.
 claim_id = c.claim_id, claim_token = %(claim_token)s, claim_owner = %(owner_id)s,
            claim_generation = %(generation)s, claim_count = i.claim_count + 1
       FROM chosen c

@@ -50,6 +50,8 @@ RETURNING key, generation, token, claimed_at_ms, expires_at_ms, displaced;
 
 -- fragment: readable
 -- Whether the liveness is what `encode_liveness` writes: all that `decode_liveness` takes.
+-- Spelled here as well because this statement commits by itself: on SQLite an answer that cannot
+-- be read takes the claim back.
 (session.liveness = '{"kind":"opaque"}'
         OR (regexp_match(session.liveness, replace(
                '^\{"boot_id":TEXT,"host_id":TEXT,"kind":"local_process","pid":(0|[1-9]\d{0,9}),"process_start":TEXT\}$',

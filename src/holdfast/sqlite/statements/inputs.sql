@@ -112,6 +112,7 @@ chosen AS (
 )
 
 -- fragment: claim_them
+-- The end of both claims, from what they set alike to what they answer.
 claim_id = c.claim_id, claim_token = :claim_token, claim_owner = :owner_id,
        claim_generation = :generation, claim_count = i.claim_count + 1
   FROM chosen c WHERE i.seq = c.seq;
